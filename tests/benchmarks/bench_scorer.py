@@ -2,8 +2,8 @@
 
 Run as a script for JSON: `python -m tests.benchmarks.bench_scorer --json out.json`. Two loops take the same steps in
 turn, with a scorer as a reward of weight 0 and without one, so that they draw and learn the same. The forward pass is
-timed by itself, on texts that are tokenised already: what the step has beyond it are rendering, tokens and bookkeeping.
-The reward model is as large as the policy. Figures are CPU seconds.
+timed by itself, over each text whole, of tokens that are known. The step renders and tokenises, too, but computes the
+prompt of a group once. The reward model is as large as the policy. Figures are CPU seconds.
 """
 
 from __future__ import annotations
@@ -108,9 +108,9 @@ def compare(*, steps: int) -> dict[str, Any]:
 
 
 @pytest.mark.benchmark
-def test_a_scorer_adds_little_more_than_its_own_forward_pass() -> None:
+def test_a_scorer_adds_at_most_its_own_forward_pass() -> None:
     result = compare(steps=9)
-    assert result["added_over_forward"] <= 1.5, result
+    assert result["added_over_forward"] <= 1.0, result
 
 
 if __name__ == "__main__":

@@ -110,15 +110,24 @@ class LocalRewardModel(Writer, Scorer, Rater):
         from components.modeling.scorers.network import packed_readings
 
         network, (readings, problems) = self._network, self._readings(pairs)
-        fitting = [at for at, one in readings.items() if len(one.tokens) <= network.policy.max_positions]
+        lengths = {at: len(one.tokens) for at, one in readings.items()}
+        groups: dict[Asked, list[int]] = {}  # responses to one task: a pass computes the task once
+        for at, length in lengths.items():
+            if length <= network.policy.max_positions:
+                groups.setdefault(pairs[at][0], []).append(at)
+        parts = [
+            [group[index] for index in part]
+            for group in groups.values()
+            for part in micro_batches([lengths[at] for at in group], MAX_TOKENS)
+        ]
         found: list[T | None] = [None] * len(pairs)
         with torch.no_grad():
-            for chosen in micro_batches([len(readings[at].tokens) for at in fitting], MAX_TOKENS):
-                part = [fitting[index] for index in chosen]
-                packed = packed_readings([[readings[at]] for at in part], network.policy.device)
-                told = read(network.outputs(packed)).double().cpu()
-                counts = [len(readings[at].places) for at in part]
-                for at, values in zip(part, told.split(counts), strict=True):
+            for chosen in micro_batches([sum(lengths[at] for at in part) for part in parts], MAX_TOKENS):
+                rated = [[readings[at] for at in parts[index]] for index in chosen]
+                told = read(network.outputs(packed_readings(rated, network.policy.device))).double().cpu()
+                order = [at for index in chosen for at in parts[index]]
+                counts = [len(readings[at].places) for at in order]
+                for at, values in zip(order, told.split(counts), strict=True):
                     found[at] = one(values)
         return found, problems
 
