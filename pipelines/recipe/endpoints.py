@@ -5,7 +5,7 @@ A recipe names one as endpoint:<name>. Its key is never read here: the file hold
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -103,11 +103,11 @@ def check_further(
     path: str,
     component: Component,
     config: Any,
-    absent: Collection[str],
+    absent: Mapping[str, str],
 ) -> None:
     """Note further models that nothing reads, and inputs that an operator needs but that are not connected.
 
-    `absent` are inputs into which the first round of a repeat carries none.
+    `absent` are inputs that may be empty when the stage runs -> why.
     """
     asked = component.asks(config) if component.asks else {}
     for name, port in component.inputs.items():
@@ -117,7 +117,7 @@ def check_further(
                 given[name].where, f"input {name!r} of stage {path!r} is read by nothing: {reader}; leave it out"
             )
         if name in absent and (users := asked.get(name)):
-            why = f"{', '.join(users)} asks it, and the first round carries none into it"
+            why = f"{', '.join(users)} asks it, and {absent[name]}"
             problems.add(given[name].where, f"input {name!r} of stage {path!r}: {why}")
         if name not in given and (users := asked.get(name)):
             some = f"'in: {{{name}: STAGE.{port.type.value.lower()}}}'"

@@ -9,6 +9,7 @@ from components.contract.component import Component, Port
 from components.contract.endpoints import endpoint_name
 from components.contract.heads import LANGUAGE, in_words
 from components.contract.job import FirstOf, InputRef, StageRef, UriRef
+from components.runtime.inputs.choice import not_empty
 from pipelines.language.nodes import UNKNOWN, Node
 from pipelines.language.problems import Problems, shown
 from pipelines.recipe.connect import NONE, Connector
@@ -48,7 +49,7 @@ class Wiring:
                 )
             return
         misspelt: set[str] = set()
-        absent: set[str] = set()
+        absent: dict[str, str] = {}
         for name, child in given.items():
             port = component.inputs.get(name)
             if port is None:
@@ -56,7 +57,10 @@ class Wiring:
                 misspelt |= {port for port in component.inputs if port not in given}
             else:
                 draft.inputs[name], is_absent = self._input(draft, name, _narrowed(port, name, draft), child)
-                absent |= {name} if is_absent else set()
+                if is_absent:
+                    absent[name] = f"the first round carries {NONE} into it"
+                elif draft.inputs[name] and not any(map(not_empty, draft.inputs[name])):
+                    absent[name] = f"its fallback may end with {NONE}"
         if draft.config is not None and not misspelt:
             check_further(self._problems, node or draft.node, given, path, component, draft.config, absent)
         missing = [name for name, port in component.inputs.items() if not (port.optional or name in given)]

@@ -6,6 +6,7 @@ Shapes as in components/rl/batch/batch.py.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from torch import Tensor
 from components.contract.operators import Bound
 from components.rl.batch.batch import Batch
 from components.rl.batch.reward_part import RewardPart, part_of
+from components.rl.combine_config import CombineConfig
 from components.rl.reward_names import part_names, weight_of
 from components.rl.slots import Slots
 from components.rl.step.context import SlotContext
@@ -32,8 +34,9 @@ def combined(parts: Sequence[RewardPart], combine: Bound, batch: Batch, context:
     """Return the reward of every response: [S], or [N] where it is received at tokens; NaN where a part is.
 
     Responses with a part of NaN are left out of what the combination sees, unless it declares `reads_nan`: then they
-    have the reward that it gives them, which may be NaN.
+    have the reward that it gives them, which may be NaN. A part that is only watched fails no response.
     """
+    parts = [_watched(part) if _is_watched(part, combine) else part for part in parts]
     unsure = torch.stack([part.value.isnan() for part in parts]).any(0)
     if not bool(unsure.any()):
         return combined_of(combine, combine(parts, batch, context), batch)
@@ -45,6 +48,19 @@ def combined(parts: Sequence[RewardPart], combine: Bound, batch: Batch, context:
     found = combined_of(combine, combine([part.select(batch, sure) for part in parts], kept, context), kept)
     rows = sure if len(found) == kept.num_responses else batch.to_tokens(sure)
     return placed(found, rows)
+
+
+def _is_watched(part: RewardPart, combine: Bound) -> bool:
+    """Return whether a part changes no reward: it has weight 0, and the combination does not name it.
+
+    An own function may read it.
+    """
+    return not part.weight and isinstance(combine.config, CombineConfig) and part.name not in combine.config.named()
+
+
+def _watched(part: RewardPart) -> RewardPart:
+    tokens = None if part.tokens is None else part.tokens.nan_to_num()
+    return replace(part, value=part.value.nan_to_num(), tokens=tokens)
 
 
 def _whole(found: Tensor, batch: Batch) -> Tensor:

@@ -92,6 +92,11 @@ def test_both_models_and_their_averages_go_from_round_to_round(folder: Path) -> 
             "partners: [carry.averages]",
             "input 'partners' of stage 'turns.second': rollout operator 'roles' asks it",
         ),
+        (
+            "partners: first.model",
+            "partners: [[first.model, none]]",
+            "stage 'turns.second': rollout operator 'roles' asks it, and its fallback may end with none",
+        ),
         ("others: second.optimizer", "others: none", "'none' alone is no reference"),
         ("averages: first.optimizer", "averages: first.checkpoints", "takes a Optimizer"),
         ("keep_optimizer: true", "keep_optimizer: false", "output of stage 'turns.first'"),

@@ -37,6 +37,11 @@ def toy_even(batch: Batch, context: SlotContext, *, config: OddConfig) -> Tensor
     return torch.tensor([torch.nan if len(text) < 3 else float(len(text) % 2 == 0) for text in batch.texts])
 
 
+def toy_every_other(batch: Batch, context: SlotContext, *, config: OddConfig) -> Tensor:
+    """Return [S]: NaN for every other response, and 1."""
+    return torch.where(torch.arange(len(batch.texts)) % 2 == 0, 1.0, torch.nan)
+
+
 def toy_each_token(batch: Batch, context: SlotContext, *, config: OddConfig) -> Tensor:
     """Return [N]: a tenth at each token."""
     return torch.full((batch.num_tokens,), 0.1)
@@ -55,7 +60,7 @@ def toy_answers(batch: Batch, context: SlotContext, *, config: AnswersConfig) ->
 
 @pytest.fixture(autouse=True)
 def _toys() -> None:
-    for name in ("toy_even", "toy_each_token", "toy_answers"):
+    for name in ("toy_even", "toy_every_other", "toy_each_token", "toy_answers"):
         operators("reward").add(name, f"{__name__}:{name}", origin="test")
 
 
@@ -89,6 +94,26 @@ def test_a_gate_changes_what_is_learned(folder: Path) -> None:
     assert rows[0]["reward_pattern"] == rows[1]["reward_pattern"]
     assert rows[0]["reward_mean"] > rows[1]["reward_mean"]
     assert not same(weights(plain), weights(gated))
+
+
+@pytest.mark.parametrize("combine", ["sum", "standardised", "product", "minimum"])
+def test_a_reward_that_is_only_watched_fails_no_response(folder: Path, combine: str) -> None:
+    given: dict[str, Any] = {"method": "dr-grpo", "combine": combine}
+    counted, plain, watched = (
+        loop_of(folder, rewards=[LETTERS, *more], **given)
+        for more in (["toy_every_other"], [], [{"name": "toy_every_other", "weight": 0}])
+    )
+    rows = [loop.step() for loop in (counted, plain, watched)]
+    assert [row["num_failed"] for row in rows] == [8, 0, 0]
+    assert rows[1]["reward_mean"] == rows[2]["reward_mean"]
+    assert rows[0]["reward_toy_every_other"] == rows[2]["reward_toy_every_other"] == 1  # of those that it can judge
+    assert same(weights(plain), weights(watched))
+
+
+def test_a_part_that_a_gate_names_fails_responses_without_a_weight(folder: Path) -> None:
+    rewards, gate = [LETTERS, {"name": "toy_every_other", "weight": 0}], {"name": "gate", "by": ["toy_every_other"]}
+    row = loop_of(folder, method="dr-grpo", rewards=rewards, combine=gate).step()
+    assert row["num_failed"] == 8
 
 
 def test_nan_is_a_failed_verification(folder: Path) -> None:
