@@ -15,15 +15,17 @@ def filled(question: str, texts: Mapping[str, str]) -> str:
     return PLACEHOLDER.sub(lambda found: texts.get(found[1], found[0]), question)
 
 
-def check_question(owner: str, question: str, known: Collection[str], *, needs: Collection[str] = ()) -> str:
+def check_question(
+    owner: str, question: str, known: Collection[str], *, needs: Collection[str] = (), what: str = "question"
+) -> str:
     """Return a question; raise InputError for a placeholder that nothing fills, or for one of `needs` that is missing.
 
-    `owner` begins the message.
+    `owner` begins the message, `what` is how it calls the text.
     """
     named = set(PLACEHOLDER.findall(question))
     if missing := [name for name in needs if name not in named]:
-        raise InputError(f"{owner}: the question lacks {{{missing[0]}}}")
+        raise InputError(f"{owner}: the {what} lacks {{{missing[0]}}}")
     if strange := sorted(named - set(known)):
         there = ", ".join(f"{{{name}}}" for name in known)
-        raise InputError(f"{owner}: nothing fills {{{strange[0]}}} of the question; there are {there}")
+        raise InputError(f"{owner}: nothing fills {{{strange[0]}}} of the {what}; there are {there}")
     return question

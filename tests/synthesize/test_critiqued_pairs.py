@@ -58,5 +58,5 @@ def test_the_first_critique_that_can_be_read_counts() -> None:
 
 def test_judges_are_needed_only_where_critiques_are_asked_for() -> None:
     assert CritiquedPairsConfig().judges and not CritiquedPairsConfig(critique="none").judges
-    with pytest.raises(ValidationError, match="without which writers cannot"):
+    with pytest.raises(ValidationError, match="the template lacks"):
         CritiquedPairsConfig(question="{prompt}")
