@@ -45,16 +45,8 @@ def weighted_vote_at(
     All draws are counted when there are at most `subsets`, else that many are drawn under `seed`. An answer has the sum
     of its samples' weights; None abstains. Of tied answers any is taken; a draw in which nothing has weight scores 0.
     """
-    total = len(answers)
     truth = _rightness(answers, right)
-    found = []
-    for k in ks:
-        if k > total:
-            found.append(math.nan)
-            continue
-        values = [_vote(answers, truth, weights, rows) for rows in _draws(total, k, subsets, seed)]
-        found.append(math.fsum(values) / len(values))
-    return found
+    return _over_draws(len(answers), ks, lambda rows: _vote(answers, truth, weights, rows), subsets, seed)
 
 
 def score_vote_at(
@@ -79,15 +71,12 @@ def score_vote_at(
     ranks = [0] * len(votes)
     for rank, row in enumerate(order):
         ranks[row] = rank
-    found = []
-    for k in ks:
-        if k > len(votes):
-            found.append(math.nan)
-            continue
-        most = k if worth is None else max(1, math.floor(k * kept))
-        values = [_sums_are_right(votes, is_right, rows, ranks, most) for rows in _draws(len(votes), k, subsets, seed)]
-        found.append(sum(values) / len(values))
-    return found
+
+    def value(rows: Sequence[int]) -> float:
+        most = len(rows) if worth is None else max(1, math.floor(len(rows) * kept))
+        return _sums_are_right(votes, is_right, rows, ranks, most)
+
+    return _over_draws(len(votes), ks, value, subsets, seed)
 
 
 def _sums_are_right(
@@ -101,6 +90,17 @@ def _sums_are_right(
     voting = sorted((row for row in rows if votes[row] is not None), key=ranks.__getitem__)[:most]
     given = [vote for row in voting if (vote := votes[row]) is not None]
     return bool(given) and is_right([sum(scores) for scores in zip(*given, strict=True)])
+
+
+def _over_draws(
+    total: int, ks: Sequence[int], value: Callable[[Sequence[int]], float], subsets: int, seed: int
+) -> list[float]:
+    """Return for each k the mean of `value` over draws of k rows; NaN where k > total."""
+    found = []
+    for k in ks:
+        values = [value(rows) for rows in _draws(total, k, subsets, seed)] if k <= total else [math.nan]
+        found.append(math.fsum(values) / len(values))
+    return found
 
 
 def _rightness(answers: Sequence[str | None], right: Sequence[bool]) -> dict[str, float]:

@@ -11,8 +11,7 @@ from components.measure.harness.views import View, ViewTable
 from components.measure.intervals import Bootstrap, Interval
 from components.measure.metrics import metric_key
 from components.measure.outcomes import ItemOutcomes
-from components.measure.views.judges import case_of, mean_of, share_of
-from components.tasks.verify import Outcome
+from components.measure.views.judges import mean_of, share_of, told_of
 
 TEXT = "How often the judge's verdict is the verifier's. A judgement that cannot be read is not right."
 ORDER = ("judge_pass_at_1", "judge_right_of_right", "judge_right_of_wrong", "judge_unparsed")
@@ -42,25 +41,15 @@ def bench_view(
 def _numbers(
     judge: PointwiseJudge, outcomes: Sequence[ItemOutcomes], right_above: float, bootstrap: Bootstrap
 ) -> dict[str, Interval | float]:
-    asked = [(outcome, row) for outcome in outcomes for row in outcome.verified()]
-    said = iter(judge.judge([(case_of(outcome, row), outcome.responses[row]) for outcome, row in asked]))
-    by_worth: dict[bool, list[float | None]] = {True: [], False: []}
-    unread: list[float | None] = []
-    for outcome in outcomes:
-        hits: dict[bool, list[float]] = {True: [], False: []}
-        missing = []
-        for row in outcome.verified():
-            value = next(said).value
-            is_right = outcome.verdicts[row].outcome is Outcome.RIGHT
-            missing.append(float(value is None))
-            hits[is_right].append(float(value is not None and (value > right_above) == is_right))
-        unread.append(share_of(missing))
-        for is_right, few in hits.items():
-            by_worth[is_right].append(share_of(few))
+    told = told_of(judge, outcomes, right_above)
+    hits = {
+        worth: [share_of([marked is worth for is_right, marked in few if is_right is worth]) for few in told]
+        for worth in (True, False)
+    }
     means = {
-        "judge_right_of_right": mean_of(by_worth[True], bootstrap),
-        "judge_right_of_wrong": mean_of(by_worth[False], bootstrap),
-        "judge_unparsed": mean_of(unread, bootstrap),
+        "judge_right_of_right": mean_of(hits[True], bootstrap),
+        "judge_right_of_wrong": mean_of(hits[False], bootstrap),
+        "judge_unparsed": mean_of([share_of([marked is None for _, marked in few]) for few in told], bootstrap),
     }
     numbers: dict[str, Interval | float] = {name: mean for name, mean in means.items() if mean is not None}
     known = [

@@ -147,24 +147,14 @@ def _agreement(
     judge: PointwiseJudge, outcomes: Sequence[ItemOutcomes], right_above: float, bootstrap: Bootstrap
 ) -> tuple[dict[str, Number], int]:
     """Return agreement on the verified responses, a mean of prompts' means, and how many could not be read."""
-    asked = [(outcome, row) for outcome in outcomes for row in outcome.verified()]
-    said = iter(judge.judge([(case_of(outcome, row), outcome.responses[row]) for outcome, row in asked]))
-    agree: list[list[bool]] = []
-    wrong: list[list[bool]] = []
-    right: list[list[bool]] = []
-    unread = 0
-    for outcome in outcomes:
-        for found in (agree, wrong, right):
-            found.append([])
-        for row in outcome.verified():
-            marked = _marked(next(said), right_above)
-            is_right = outcome.verdicts[row].outcome is Outcome.RIGHT
-            if marked is None:
-                unread += 1
-                continue
-            agree[-1].append(marked == is_right)
-            (right if is_right else wrong)[-1].append(marked != is_right)
-    parts = {"judge_agreement": agree, "judge_wrong_as_right": wrong, "judge_right_as_wrong": right}
+    told = told_of(judge, outcomes, right_above)
+    read = [[(is_right, marked) for is_right, marked in few if marked is not None] for few in told]
+    parts = {
+        "judge_agreement": [[marked == is_right for is_right, marked in few] for few in read],
+        "judge_wrong_as_right": [[marked for is_right, marked in few if not is_right] for few in read],
+        "judge_right_as_wrong": [[not marked for is_right, marked in few if is_right] for few in read],
+    }
+    unread = sum(map(len, told)) - sum(map(len, read))
     means = {name: mean_of([share_of(few) for few in found], bootstrap) for name, found in parts.items()}
     return {name: mean for name, mean in means.items() if mean is not None}, unread
 
@@ -193,8 +183,22 @@ def _pairs(outcome: ItemOutcomes, most: int) -> list[tuple[Case, str, str]]:
     return [(case, right, wrong) for right, wrong in islice(both, most)]
 
 
-def case_of(outcome: ItemOutcomes, row: int) -> Case:
-    """Return what a judge is told of a response's task: the conversation up to it, and the answer."""
+def told_of(
+    judge: PointwiseJudge, outcomes: Sequence[ItemOutcomes], right_above: float
+) -> list[list[tuple[bool, bool | None]]]:
+    """Return by prompt, of each verified response, whether it is right and is marked right; None if that is unread."""
+    asked = [(outcome, row) for outcome in outcomes for row in outcome.verified()]
+    said = iter(judge.judge([(_case(outcome, row), outcome.responses[row]) for outcome, row in asked]))
+    return [
+        [
+            (outcome.verdicts[row].outcome is Outcome.RIGHT, _marked(next(said), right_above))
+            for row in outcome.verified()
+        ]
+        for outcome in outcomes
+    ]
+
+
+def _case(outcome: ItemOutcomes, row: int) -> Case:
     turns = outcome.turns[row] if outcome.turns else ()
     return Case(outcome.item.prompt_with(turns), outcome.item.answer)
 
