@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components.contract.errors import InputError
+from components.contract.python_text import parse_expression
 
 Value = float | int | bool | str
 Lookup = Callable[[str], Value]
@@ -76,7 +77,7 @@ class Expression:
         self._spans = spans
         self._names = {f"n{index}": span.name for index, span in enumerate(spans)}
         try:
-            self._tree = ast.parse(python.strip() or "()", mode="eval").body
+            self._tree = parse_expression(python.strip() or "()")
         except SyntaxError:
             raise ExpressionError(f"{source!r} is not a complete expression") from None
         _check(self._tree, source)

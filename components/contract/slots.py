@@ -20,6 +20,7 @@ from pydantic_core import CoreSchema, core_schema
 
 from components.contract.errors import InputError
 from components.contract.params import Params
+from components.contract.python_text import parse_module
 
 EMPTY = "none"
 """The operator that leaves a slot empty."""
@@ -73,7 +74,7 @@ class Slot:
         """Return the names of the arguments that `call` declares."""
         inside, _, _ = self.call.partition(") ->")
         try:
-            tree = ast.parse(f"def operator{inside}): ...")
+            tree = parse_module(f"def operator{inside}): ...")
         except SyntaxError as error:
             raise InputError(
                 f"slot {self.name!r}: its call {self.call!r} does not begin with (name: Type, ...)"

@@ -6,6 +6,8 @@ import ast
 import re
 from pathlib import Path
 
+from components.contract.python_text import parse_module
+
 LANGUAGES = {
     ".py": "python",
     ".yaml": "yaml",
@@ -57,7 +59,7 @@ def folder_page(root: Path, path: str) -> str:
 def _summary(entry: Path) -> str:
     code = entry / "__init__.py" if entry.is_dir() else entry
     if code.suffix == ".py" and code.is_file():
-        said = ast.get_docstring(ast.parse(code.read_text(encoding="utf-8"))) or ""
+        said = ast.get_docstring(parse_module(code.read_text(encoding="utf-8"))) or ""
     elif code.suffix in (".yaml", ".sh") and code.is_file():
         comments = [line[2:] for line in code.read_text(encoding="utf-8").splitlines()[:3] if line.startswith("# ")]
         said = comments[0] if comments else ""

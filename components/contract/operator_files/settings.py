@@ -18,6 +18,7 @@ from pydantic.errors import PydanticUserError
 from components.contract.errors import InputError, did_you_mean
 from components.contract.operator_files.declared import Declared
 from components.contract.params import Params
+from components.contract.python_text import parse_expression
 
 _TYPES: dict[str, Any] = {
     "int": int,
@@ -116,7 +117,7 @@ def _rebuilt(top: Declared, node: ast.ClassDef, depth: int) -> type[Params]:
 def _type(node: ast.expr, place: str, field: str) -> Any:
     """Return the type that an annotation of the short list names."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        node = ast.parse(node.value, mode="eval").body
+        node = parse_expression(node.value)
     if isinstance(node, ast.Constant) and node.value is None:
         return None
     if isinstance(node, ast.Name) and node.id in _TYPES:

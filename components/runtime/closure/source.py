@@ -12,6 +12,7 @@ from typing import Any
 
 from components.contract.artifacts import hash_file
 from components.contract.errors import InputError
+from components.contract.python_text import parse_module
 from components.runtime.closure import loaded
 from components.runtime.closure.analyses import Analyses, key_of
 
@@ -104,7 +105,7 @@ def _stamp(path: Path) -> _Stamp:
 def parse_source(text: bytes, module: str, is_package: bool, where: str, fields_of: str = "") -> Source:
     """Return the analysis of source text as `module`; raise InputError with `where` if it is not Python."""
     try:
-        tree = ast.parse(text, filename=where)
+        tree = parse_module(text, where)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise InputError(f"{where}: not readable as Python: {error}") from error
     package = module if is_package else module.rpartition(".")[0]

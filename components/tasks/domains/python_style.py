@@ -13,6 +13,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Literal, get_args
 
+from components.contract.python_text import parse_module
+
 Preference = Literal["comments", "names", "short"]
 PREFERENCES: tuple[Preference, ...] = get_args(Preference)
 MAX_CHARS = 2000
@@ -39,7 +41,7 @@ def _parsed(code: str) -> ast.Module | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of odd escapes in strings
         try:
-            return ast.parse(code)
+            return parse_module(code)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return None
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError, did_you_mean
+from components.contract.python_text import parse_module
 
 RESERVED = frozenset({"seed", "size"})
 """Keys that the source sets."""
@@ -54,7 +55,7 @@ def config_keys(task: str) -> Mapping[str, str]:
 
 def _keys(text: str, task: str) -> dict[str, str]:
     """Return the fields of the config class that a module registers for a task."""
-    tree = ast.parse(text)
+    tree = parse_module(text)
     names = {
         target.id: node.value.value
         for node in tree.body
