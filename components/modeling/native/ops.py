@@ -24,7 +24,7 @@ def matmul_transposed(x: Tensor, weight: Tensor) -> Tensor:
 
     Large float32 products on the CPU go through oneDNN: the default BLAS (MKL) stays on AVX2 on AMD processors, where
     oneDNN uses AVX-512 and is up to 2.3 times as fast at the shapes of small models. Without AVX-512 it is MKL that is
-    faster: product_choice measures it.
+    faster: see the table of product_choice.
     """
     if ONEDNN is None or x.shape[0] * weight.numel() <= FEW_PRODUCTS:
         return x @ weight.t()

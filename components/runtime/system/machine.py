@@ -58,12 +58,23 @@ def gpu_name() -> str:
 @cache
 def processor() -> str:
     """Return the model of this machine's CPU, or its architecture where the system does not tell."""
+    return _cpu("model name") or platform.processor() or platform.machine()
+
+
+@cache
+def vendor() -> str:
+    """Return the maker of this machine's CPU as it names itself, such as "GenuineIntel"; "" where it does not."""
+    return _cpu("vendor_id")
+
+
+def _cpu(field: str) -> str:
+    """Return a field of the first CPU in /proc/cpuinfo; "" where there is none."""
     with suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, value = line.partition(":")
-            if name.strip() == "model name":
+            if name.strip() == field:
                 return value.strip()
-    return platform.processor() or platform.machine()
+    return ""
 
 
 def _installed(package: str) -> str | None:

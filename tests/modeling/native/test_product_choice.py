@@ -1,22 +1,21 @@
-"""The library of matrix products: chosen above a margin, kept for the kind of machine, the same for all processes."""
+"""The library of matrix products: by the processor alone, in a pod as on a laptop, whatever a clock says."""
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from components.contract.errors import InputError
 from components.contract.job import Job, Resources
 from components.modeling.native import product_choice
-from components.modeling.native.product_choice import FOLDER, IN_KUBERNETES, MARGIN, PRODUCTS, choose, measured
+from components.modeling.native.product_choice import PRODUCTS, TABLE, choose
 from components.runtime.system import products
-from components.runtime.system.machine import machine_in_words, machine_record
+from components.runtime.system.machine import machine_in_words, machine_record, vendor
 from components.runtime.system.products import DEFAULT, MKL, Products, in_use
 
 BOTH = Products(sampling=MKL, training=MKL)
@@ -24,97 +23,56 @@ pytestmark = pytest.mark.skipif(not product_choice.can_choose(), reason="torch w
 
 
 @pytest.fixture(autouse=True)
-def fresh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """A process that has chosen nothing yet, with a cache of its own."""
-    monkeypatch.setenv("POSTTRAIN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(product_choice, "_known", {})
+def fresh(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A process that has chosen nothing yet."""
     monkeypatch.setattr(products, "_state", {})
-    for name in (PRODUCTS, IN_KUBERNETES):
-        monkeypatch.delenv(name, raising=False)
+    monkeypatch.delenv(PRODUCTS, raising=False)
     yield
 
 
-def ratios(monkeypatch: pytest.MonkeyPatch, sampling: float, training: float) -> None:
-    """Stand in for this machine's speed."""
-    found = {product_choice._decoding: sampling, product_choice._training: training}
-    monkeypatch.setattr(product_choice, "_ratio", found.__getitem__)
-
-
-def restart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(product_choice, "_known", {})
-    monkeypatch.setattr(products, "_state", {})
-
-
-def test_only_a_clear_margin_changes_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios(monkeypatch, MARGIN + 0.01, MARGIN - 0.01)
+@pytest.mark.parametrize(
+    ("maker", "capability", "chosen"),
+    [
+        ("GenuineIntel", "AVX512", BOTH),
+        ("AuthenticAMD", "AVX512", DEFAULT),
+        ("AuthenticAMD", "AVX2", BOTH),
+        ("GenuineIntel", "AVX2", DEFAULT),  # not measured
+        ("", "DEFAULT", DEFAULT),  # a processor that does not name itself
+    ],
+)
+def test_the_processor_decides(maker: str, capability: str, chosen: Products, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(product_choice, "vendor", lambda: maker)
+    monkeypatch.setattr("torch.backends.cpu.get_cpu_capability", lambda: capability)
     choose()
-    assert in_use() == Products(sampling=MKL)
-    assert Products("onednn", "onednn") == DEFAULT
+    assert in_use() == chosen
 
 
-def test_what_was_chosen_once_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios(monkeypatch, 2.0, 2.0)
+def test_no_clock_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A benchmark of two seconds once chose other bytes on a busy machine, and another cache in pods."""
+
+    def read() -> float:
+        raise AssertionError("a clock was read")
+
+    for clock in ("time", "process_time", "perf_counter", "monotonic", "thread_time"):
+        monkeypatch.setattr(time, clock, read)
     choose()
-    (kept,) = (tmp_path / "cache" / FOLDER).glob("*.json")
-    assert json.loads(kept.read_text())["value"]["times as fast"] == {"sampling": 2.0, "training": 2.0}
-    restart(monkeypatch)
-    ratios(monkeypatch, 1.0, 1.0)  # noise: the file decides
-    choose()
-    assert in_use() == BOTH
+    assert is_of_the_table()
+    choose({"KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+    assert is_of_the_table()
 
 
-def test_the_first_to_write_decides_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two jobs measure at once, and differ by noise."""
+def is_of_the_table() -> bool:
+    import torch
 
-    def other_job_first() -> dict[str, object]:
-        monkeypatch.setattr(product_choice, "measured", lambda: {"chosen": BOTH.record()})
-        restart(monkeypatch)
-        choose()
-        return {"chosen": DEFAULT.record()}
-
-    monkeypatch.setattr(product_choice, "measured", other_job_first)
-    choose()
-    assert in_use() == BOTH
+    return in_use() == TABLE.get((vendor(), torch.backends.cpu.get_cpu_capability()), DEFAULT)
 
 
-def test_another_number_of_threads_is_another_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios(monkeypatch, 2.0, 1.0)
-    choose()
-    monkeypatch.setattr("torch.get_num_threads", lambda: 7)
-    ratios(monkeypatch, 1.0, 1.0)
-    choose()
-    assert in_use() == DEFAULT
-    assert len(list((tmp_path / "cache" / FOLDER).glob("*.json"))) == 2
-
-
-def test_a_damaged_file_is_measured_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios(monkeypatch, 2.0, 2.0)
-    choose()
-    (kept,) = (tmp_path / "cache" / FOLDER).glob("*.json")
-    whole = kept.read_bytes()
-    kept.write_bytes(whole[: len(whole) // 2])
-    restart(monkeypatch)
-    choose()
-    assert in_use() == BOTH and kept.read_bytes() == whole
-
-
-def test_where_nothing_can_be_kept_nothing_is_chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("POSTTRAIN_CACHE", str(tmp_path / "file" / "below"))
-    ratios(monkeypatch, 2.0, 2.0)
-    choose()
-    assert in_use() == DEFAULT
-
-
-def test_a_pod_takes_the_default_or_what_it_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ratios(monkeypatch, 2.0, 2.0)
-    choose({IN_KUBERNETES: "10.0.0.1"})
-    assert in_use() == DEFAULT and not (tmp_path / "cache").exists()
-    choose({IN_KUBERNETES: "10.0.0.1", PRODUCTS: "mkl"})
+def test_the_variable_overrides_the_table() -> None:
+    choose({PRODUCTS: "mkl"})
     assert in_use() == BOTH
     choose({PRODUCTS: "onednn"})
     assert in_use() == DEFAULT
-    with pytest.raises(InputError, match=r"POSTTRAIN_PRODUCTS is 'mlk'; set measure, onednn, mkl.*did you mean"):
+    with pytest.raises(InputError, match=r"POSTTRAIN_PRODUCTS is 'mlk'; set onednn or mkl.*did you mean"):
         choose({PRODUCTS: "mlk"})
 
 
@@ -127,15 +85,6 @@ def test_the_record_names_the_choice() -> None:
     assert record["products"] == {"sampling": "mkl", "training": "onednn"}
     assert machine_in_words(record) == f"{machine_in_words(before)}, sampling by MKL"
     assert "products" not in machine_record(job, device="cpu", processes=1, models=False)
-
-
-def test_a_measurement_is_a_choice_and_leaves_nothing_behind() -> None:
-    found = measured()
-    assert set(found["chosen"]) == set(found["times as fast"]) == {"sampling", "training"}
-    for kind, ratio in found["times as fast"].items():
-        assert 0.1 < ratio < 10
-        assert (found["chosen"][kind] == MKL) == (ratio >= MARGIN)
-    assert in_use() == DEFAULT
 
 
 DRAW = """
