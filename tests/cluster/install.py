@@ -30,6 +30,14 @@ GROUPS = {
     "Argo Workflows (Kubeflow Pipelines)": "workflows.argoproj.io",
 }
 PIPELINES = "github.com/kubeflow/pipelines/manifests/kustomize"
+DRIVERS_DO = (
+    *((verb, "jobs.batch") for verb in ("create", "get", "list", "delete")),
+    *((verb, "leases.coordination.k8s.io") for verb in ("create", "get", "list", "update", "delete")),
+    ("list", "pods"),
+    ("get", "pods/log"),
+    ("list", "events"),
+)
+"""What drivers ask of the API server on every cluster; the role run-stages grants it (tests/infra)."""
 FOLDERS = ("cluster-scoped-resources", "env/platform-agnostic")
 
 
@@ -121,7 +129,7 @@ def lacks(session: Session, account: str) -> Iterator[str]:
     space = account.partition(":")[0]
     if session.kubectl.get("namespace", space) is None:
         return
-    for verb, what in (("create", "jobs.batch"), ("update", "leases.coordination.k8s.io"), ("delete", "pods")):
+    for verb, what in DRIVERS_DO:
         words = ("auth", "can-i", verb, what, "-n", session.namespace, f"--as=system:serviceaccount:{account}")
         try:
             session.kubectl.said(*words)

@@ -94,7 +94,7 @@ class Made:
         text = self.kubectl.said("get", "-f", "-", *words, given=json.dumps(_object(entry)))
         if not text.strip():
             return None
-        if json.loads(text)["metadata"].get("labels", {}).get(MARK[0]) != MARK[1]:
+        if _alone(json.loads(text))["metadata"].get("labels", {}).get(MARK[0]) != MARK[1]:
             return f"{named} has lost the label {MARK[0]}: somebody else made it anew"
         if entry["kind"] == "Namespace":
             used = self.kubectl.said("-n", entry["name"], "get", HOLDS, "-o", "name").split()
@@ -107,6 +107,14 @@ class Made:
     def _write(self, entries: Iterable[dict[str, Any]]) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(self.path, json.dumps(list(entries), indent=1) + "\n")
+
+
+def _alone(answer: dict[str, Any]) -> dict[str, Any]:
+    """Return the one object of kubectl's answer: what it gets by a file (`-f -`) it prints as a List."""
+    if answer["kind"] != "List":
+        return answer
+    (item,) = answer["items"]
+    return item
 
 
 def _marked(wanted: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Quantities in manifests are texts: an API server answers with texts, and a number differs from its text at each plan."""
+"""Quantities in manifests are texts, as the API server answers: a number would differ from its text at each plan."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from pipelines.engines.driver.causes import Cause
 from pipelines.engines.driver.kinds import KINDS
 from pipelines.engines.driver.lease import stage_lease
 from pipelines.engines.driver.manifests.work import nodes_of, work_kind, work_manifest
-from pipelines.engines.driver.names import work_name
+from pipelines.engines.driver.names import POD, work_name
 from pipelines.engines.driver.observer import Observer, Seen
 from pipelines.engines.driver.patience import Clock, Patience
 from pipelines.engines.driver.record import Try
@@ -53,7 +53,8 @@ class Driver:
         assert run.job is not None
         self._run, self._job, self._pool, self._settings = run, run.job, pool, settings
         self._clock = clock or Clock()
-        holder = holder or f"{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
+        place = os.environ.get(POD) or socket.gethostname()
+        holder = holder or f"{place}-{os.getpid()}-{os.urandom(3).hex()}"
         lease = stage_lease(cluster, settings.namespace, (run.run_id, run.stage), holder, self._clock.now)
         self._observer = Observer(run, cluster, lease, settings.namespace, self._clock)
         self._book, self._lease = self._observer.book, lease

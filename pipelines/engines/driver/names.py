@@ -8,6 +8,8 @@ from components.contract.job import Job
 
 STAGE_KEY = "posttrain.dev/stage-key"
 """Label that all works, pods and leases of one stage of one run have, whatever the lengths of their names."""
+POD = "POSTTRAIN_POD"
+"""Variable with the name of a driver's own pod: host names are cut at 63 characters, and pods of Kubeflow have 68."""
 MAX_STAGE = 24
 """Characters of a stage's name that are kept: names of pods have 63 in all."""
 

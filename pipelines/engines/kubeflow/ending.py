@@ -6,6 +6,7 @@ python -m pipelines.engines.kubeflow.ending --store URI --kubeflow-run ID --exec
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -62,17 +63,23 @@ def _started(record: RunRecord) -> float:
 def _record_deaths(store: Store, record: RunRecord, state: str, message: str) -> None:
     """Record, for a failed run, the failure of stages that were next and have neither ended nor said why.
 
-    Their pods were killed as a whole, such as for lack of memory, or never started.
+    Kubeflow's own driver or launcher failed, their pods were killed as a whole, or they never started. `message` is
+    what Kubeflow says of it.
     """
     if state not in ("FAILED", "ERROR") or status_of(record, store) != "stopped":
         return
     for stage in record.entry["stages"]:
         name = stage["name"]
-        if name in record.stages or not all(before in record.stages for before in stage["after"]):
-            continue
-        said = f": {message}" if message else ""
-        text = f"its pod ended without a message: it ran out of memory, lost its node or was deleted{said}"
-        record_death(store, record.run_id, name, text, text_lines())
+        if name not in record.stages and all(before in record.stages for before in stage["after"]):
+            record_death(store, record.run_id, name, _in_words(message), text_lines())
+
+
+def _in_words(message: str) -> str:
+    """Return why a stage's task ended, as far as Kubeflow tells; memory only where a pod was killed for it."""
+    if re.search(r"OOMKilled|exit code 137\b", message):
+        return f"its pod was killed, out of memory by the signs: {message}"
+    reason = message or "Kubeflow gives no reason; its page of the run has the log"
+    return f"its task failed in Kubeflow before the stage could say why (its pod, or Kubeflow's own driver): {reason}"
 
 
 def main() -> int:

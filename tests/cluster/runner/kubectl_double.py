@@ -38,8 +38,7 @@ class KubectlDouble:
         item = json.loads(given) if given else {}
         name = f"{item['kind']}/{item['metadata']['name']}" if given else ""
         if word == "get":
-            found = self.objects.get(name)
-            return "" if found is None else json.dumps(found)
+            return self._got(words, name)
         if words[place : place + 2] == ("create", "token"):
             return self._token("--bound-object-name" in words)
         if word in ("create", "delete") and given:
@@ -53,6 +52,17 @@ class KubectlDouble:
     def items(self, kind: str, *words: str) -> list[dict[str, Any]]:
         """Return the nodes."""
         return self.nodes
+
+    def _got(self, words: tuple[str, ...], name: str) -> str:
+        """Answer `get -f -` as kubectl 1.32 and 1.36 do: a List, however few there are, and nothing for nothing."""
+        item = self.objects.get(name)
+        if item is None:
+            if "--ignore-not-found" in words:
+                return ""
+            raise KubectlFailed(f"Error from server (NotFound): {name} not found")
+        if words[-2:] == ("-o", "name"):
+            return f"{name.lower()}\n"
+        return json.dumps({"apiVersion": "v1", "items": [item], "kind": "List", "metadata": {"resourceVersion": ""}})
 
     def _token(self, bound: bool) -> str:
         told = "bound" if bound else "free"

@@ -14,6 +14,8 @@ from pathlib import Path
 from threading import Condition, Thread
 from typing import Any
 
+import pytest
+
 from components.contract.job import Job, Retry
 from components.runtime.ledger.records import end_key, run_key, save_job, stage_key
 from components.runtime.lineage.delivery.cursor import Cursor
@@ -21,6 +23,7 @@ from components.runtime.lineage.spool import Spool, spooled_keys
 from components.runtime.store import Store, open_store
 from pipelines.engines.driver.api import Cluster
 from pipelines.engines.driver.driver import Driver, Stopped
+from pipelines.engines.driver.names import POD
 from pipelines.engines.driver.patience import Clock
 from pipelines.engines.driver.stage import DrivenStage
 from pipelines.engines.driver.waiting import waiting
@@ -33,6 +36,9 @@ from tests.support.api_server.server import served
 RUN, STAGE, POOL = "quickstart-20261123-120000-ab12", "train", POOLS["Job"]
 MLFLOW = "http://mlflow.posttrain.svc.cluster.local:5000"
 SEED = 7
+DRIVER_POD = "quickstart-20261123-120000-xk2lq-system-container-impl-1234567890"
+"""The driver's pod: a name as long as Kubeflow gives, of which a host name keeps 63 characters."""
+assert len(DRIVER_POD) > 63
 
 
 class Turns:
@@ -116,8 +122,8 @@ class StageRun:
         """Start a driver."""
         self.turns, self.ended = Turns(), None
         self.turns.over = False
-        pod = {"metadata": {"name": socket.gethostname(), "namespace": KUBEFLOW}, "spec": {}, "status": {}}
-        if ("pods", KUBEFLOW, socket.gethostname()) not in self.world.objects.kept:
+        pod = {"metadata": {"name": DRIVER_POD, "namespace": KUBEFLOW}, "spec": {}, "status": {}}
+        if ("pods", KUBEFLOW, DRIVER_POD) not in self.world.objects.kept:
             self.world.objects.create("pods", pod)
         self.threads.append(Thread(target=self._drive, daemon=True))
         self.threads[-1].start()
@@ -199,7 +205,9 @@ def session_of(
     save_job(store, job)
     Spool(store, RUN).stage_failed(STAGE, None, "an event that waits", at=0.0)
     world = SimulatedCluster(lambda: store.put(stage_key(RUN, STAGE), entry_of(job)))
-    with served(world) as url:
+    with served(world) as url, pytest.MonkeyPatch.context() as patch:
+        patch.setenv(POD, DRIVER_POD)
+        patch.setattr(socket, "gethostname", lambda: DRIVER_POD[:63])
         run = StageRun(store, world, url)
         prepare(run)
 

@@ -20,9 +20,11 @@ from pipelines.engines.kubeflow.compiler.ir import Argument, Container, path_of,
 from pipelines.engines.kubeflow.compiler.parts import Packed
 from pipelines.engines.kubeflow.compiler.placement import (
     OWN_RETRY,
+    WAITING,
+    WORKING,
     place_driver,
+    place_own,
     place_part,
-    place_small,
     place_stage,
     retry,
 )
@@ -88,7 +90,7 @@ class Drawing:
         parameters = {name: (kind, REQUIRED) for name, (kind, _) in self._form.items()} | {"kubeflow_run": _TEXT}
         container = self._own(PLAN, "begin", arguments, parameters, results=("run_id",))
         task = container.component()(**channels, kubeflow_run=RUN_PLACEHOLDER)
-        place_small(task, self._recipe, self._settings)
+        place_own(task, self._recipe, self._settings, WORKING)
         retry(task, OWN_RETRY)
         self._run_id = task.set_display_name("plan").outputs["run_id"]
 
@@ -104,7 +106,7 @@ class Drawing:
             outputs=PAGES,
         )
         task = container.component()(store=self._store, kubeflow_run=RUN_PLACEHOLDER)
-        place_small(task, self._recipe, self._settings)
+        place_own(task, self._recipe, self._settings, WORKING)
         retry(task, OWN_RETRY)
         return task.set_display_name("report")
 
@@ -142,7 +144,7 @@ class Drawing:
         parameters = {"run_id": _TEXT, "store": _TEXT, "stage": _TEXT}
         container = self._own(approval_task(stage.name), "approval", arguments, parameters)
         task = container.component()(run_id=self._run_id, store=self._store, stage=stage.name)
-        place_small(task, self._recipe, self._settings)
+        place_own(task, self._recipe, self._settings, WAITING)
         retry(task, OWN_RETRY)
         return task.set_display_name(f"approve {stage.title}").after(*before)
 

@@ -286,16 +286,36 @@ def test_retries_of_kubeflow_end_at_once_and_a_persons_retry_works(
     assert retried({"KFP_RETRY_INDEX": "1"}) and not retried({"KFP_RETRY_INDEX": "0"}) and not retried({})
 
 
-def test_a_pod_that_died_without_a_word_is_recorded_for_the_stage_that_was_next(
-    project: dict[str, str], cluster: None, toy_catalog: None, tmp_path: Path
+AWAY = "failed to create an execution: rpc error: connection refused"
+"""Kubeflow's driver, whose artifact store could not be reached: the stage's pod never was."""
+
+
+@pytest.mark.parametrize(
+    ("message", "recorded", "advice"),
+    [
+        ("OOMKilled", "its pod was killed, out of memory by the signs: OOMKilled", True),
+        ("Error (exit code 137)", "out of memory by the signs: Error (exit code 137)", True),
+        (AWAY, f"before the stage could say why (its pod, or Kubeflow's own driver): {AWAY}", False),
+        ("", "Kubeflow gives no reason; its page of the run has the log", False),
+    ],
+)
+def test_a_task_that_failed_without_a_word_is_recorded_for_the_stage_that_was_next(
+    project: dict[str, str],
+    cluster: None,
+    toy_catalog: None,
+    tmp_path: Path,
+    message: str,
+    recorded: str,
+    advice: bool,
 ) -> None:
     (tmp_path / "two.yaml").write_text(
         "name: two\nstages:\n  base: {uses: pretrain, with: {layers: 1}}\n  data: {uses: curate, after: base}\n"
     )
     store = open_store(str(tmp_path / "store"))
     begin_run(store, build_plan(load_recipe(str(tmp_path / "two.yaml")), store.uri, "two-1"), engine="kubeflow")
-    assert close(store, "two-1", "FAILED", "OOMKilled") == "failed"
+    assert close(store, "two-1", "FAILED", message) == "failed"
     failures = load_run(store, "two-1").failures
     assert set(failures) == {"base"}
-    assert failures["base"]["error"].endswith("lost its node or was deleted: OOMKilled; take a larger pool")
+    assert recorded in failures["base"]["error"]
+    assert failures["base"]["error"].endswith("; take a larger pool") == advice
     assert close(store, "two-1", "CANCELED", "") == "stopped"
