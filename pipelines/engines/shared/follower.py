@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from components.contract.errors import PosttrainError
+from components.contract.errors import PosttrainError, StoreUnavailable
 from components.contract.job import Job
+from components.contract.terminal import visible_line
 from components.runtime.checkpoints.moves import asked, words
 from components.runtime.ledger.records import alarms_key, end_key, failure_key, stage_key
 from components.runtime.store import Store
@@ -22,7 +23,8 @@ from pipelines.runs.view import RunView
 
 POLL_SECONDS = 1.0
 AWAY_SECONDS = 120.0
-"""How long an orchestrator may be unreachable, such as during a restart, before following ends; the run continues."""
+"""How long an orchestrator or the store may be unreachable, such as during a restart, before following ends; the run
+continues."""
 STOP_SECONDS = 120.0
 """How long a run may take to stop."""
 RUNNING, RETRYING, FAILED, BLOCKED, ASKING = "running", "retrying", "failed", "blocked", "asking"
@@ -132,27 +134,38 @@ class Follower:
     def _follow(self, deadline: float | None) -> tuple[str, str]:
         """Follow until the run ends; after Ctrl-C nobody is asked, and `deadline` bounds the wait."""
         while True:
-            run = self._look()
-            self._run_id = run.run_id or self._run_id
-            if self._run_id is not None:
-                self._show(self._run_id, run)
-                if run.ended:
-                    return self._run_id, self._status(self._run_id)
-                if deadline is None and self._waits():
-                    return self._run_id, "waiting"
+            if (status := self._patiently(lambda: self._step(asks=deadline is None))) is not None:
+                assert self._run_id is not None
+                return self._run_id, status
             if deadline is not None and time.monotonic() > deadline:
                 raise PosttrainError(f"the run was asked to stop, but has not: {self._orchestrator.page}")
             time.sleep(self._pause)
 
-    def _look(self) -> Snapshot:
-        """Return the run now; wait for an orchestrator that is briefly unreachable."""
-        away = time.monotonic()
+    def _step(self, *, asks: bool) -> str | None:
+        """Look once, and show what changed; return how the run ended, or that it only waits for a person."""
+        run = self._orchestrator.look()
+        self._run_id = run.run_id or self._run_id
+        if self._run_id is None:
+            return None
+        self._show(self._run_id, run)
+        if run.ended:
+            return self._status(self._run_id)
+        return "waiting" if asks and self._waits() else None
+
+    def _patiently(self, step: Callable[[], str | None]) -> str | None:
+        """Take a step; wait for an orchestrator or a store that is briefly unreachable, and say so once."""
+        since = None
         while True:
             try:
-                return self._orchestrator.look()
-            except OrchestratorAway:
-                if time.monotonic() - away > AWAY_SECONDS:
-                    raise
+                return step()
+            except (OrchestratorAway, StoreUnavailable) as error:
+                now = time.monotonic()
+                if since is None:
+                    since = now
+                    print(f"posttrain: waiting: {visible_line(str(error))}", file=sys.stderr, flush=True)
+                elif now - since > AWAY_SECONDS:
+                    goes_on = f"the run goes on at {self._orchestrator.page}; the same command follows it again"
+                    raise type(error)(f"{error}; {goes_on}") from error
                 time.sleep(self._pause)
 
     def _show(self, run_id: str, run: Snapshot) -> None:
@@ -168,14 +181,15 @@ class Follower:
                 state = run.stages.get(job.stage)
             if state is None or state == self._shown.get(job.stage):
                 continue
-            self._shown[job.stage] = state
             if state.note:
-                self._view.event({"event": "waiting", "stage": job.stage, "time": time.time(), "text": state.note})
-                continue
-            facts = self._facts(run_id, job.stage, state)
-            kind = EVENTS.get(state.word, "finished")
+                kind, facts = "waiting", {"time": time.time(), "text": state.note}
+            else:
+                kind, facts = EVENTS.get(state.word, "finished"), self._facts(run_id, job.stage, state)
             if state.word == FAILED and (move := asked(self._store, run_id)):
                 kind, facts = "left", facts | {"error": words(move)}
+            self._shown[job.stage] = (
+                state  # once the store has answered: a stage whose facts are missing is shown again
+            )
             self._view.event({"event": kind, "stage": job.stage, **facts})
 
     def _show_alarms(self, run_id: str, stage: str) -> None:

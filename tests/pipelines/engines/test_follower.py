@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, StoreUnavailable
 from components.contract.job import Job
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
@@ -194,6 +194,36 @@ def test_an_airflow_that_is_away_is_waited_for_but_not_for_ever(
     followed.api.broken += [503] * 500
     with pytest.raises(AirflowUnavailable, match="503"):
         followed.follow()
+
+
+def test_a_store_that_is_away_is_waited_for_as_well(
+    followed: Followed, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A port-forward that died, or a read that timed out: the run itself goes on. Every call of the store may fail."""
+    followed.do("base")
+    followed.end("succeeded")
+    page, away = followed.run.page, StoreUnavailable("store s3://b could not be used: Read timeout on endpoint URL")
+    for broken in range(1, 6):
+        calls = iter(range(100))
+        for name in ("keys", "get"):
+            real = getattr(Store, name)
+
+            def fails(self: Store, *given: Any, real: Any = real, calls: Any = calls, broken: int = broken) -> Any:
+                if next(calls) % 7 == broken:
+                    raise away
+                return real(self, *given)
+
+            monkeypatch.setattr(Store, name, fails)
+        followed.events.clear()
+        assert followed.follow()[1] == "succeeded"
+        assert followed.told("base") == ["finished"], "shown once, with its facts"
+        assert capsys.readouterr().err.count("waiting: store s3://b could not be used") <= 2
+        monkeypatch.undo()
+    monkeypatch.setattr(follower_module, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(Store, "keys", lambda *given: (_ for _ in ()).throw(away))
+    with pytest.raises(StoreUnavailable) as told:
+        followed.follow()
+    assert str(told.value) == f"{away}; the run goes on at {page}; the same command follows it again"
 
 
 def test_ctrl_c_leaves_the_run_to_airflow(followed: Followed) -> None:
