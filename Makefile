@@ -80,8 +80,9 @@ test: bubblewrap $(VENV)/.test $(VENV)/.docs $(AIRFLOW)/.installed $(KUBEFLOW)/.
 	  '$(AIRFLOW)/bin/python -m pytest tests/pipelines/engines/airflow' \
 	  '$(KUBEFLOW)/bin/python -m pytest tests/pipelines/engines/kubeflow'
 
-test-slow: bubblewrap $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, a whole run on Kubeflow's interface
+test-slow: bubblewrap $(VENV)/.test $(KUBEFLOW)/.installed ## the long reproductions: 25 kills, three seeds, faulty S3, properties with 100 examples, a whole run on Kubeflow's interface
 	@$(BIN)/python -m pytest -m "slow and not containers and not infra" $(ARGS)
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -n auto -m "hypothesis and not slow and not benchmark and not infra and not airflow and not vllm and not deepspeed and not gpu" $(ARGS)
 	@$(KUBEFLOW)/bin/python -m pytest -m slow tests/pipelines/engines/kubeflow
 
 test-airflow: $(VENV)/.test $(AIRFLOW)/.installed ## a whole Airflow: answers, assets, kills, 200 recipes (some minutes)

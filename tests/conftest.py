@@ -28,16 +28,16 @@ CHAOS = "tests.chaos.registered"
 collect_ignore = [folder for library, folder in ELSEWHERE.items() if find_spec(library) is None]
 # Equal bytes are promised for one thread, and what waits in a spin lock takes the cores from the other workers.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-# Tests compare the bytes of runs whose caches differ, and each cache would measure which library multiplies: where both
-# are about as fast, one chooses MKL and the other oneDNN, which round differently.
+# Golden values were made with oneDNN, and MKL, which other processors take, rounds differently.
 os.environ.setdefault("POSTTRAIN_PRODUCTS", "onednn")
 
 if find_spec("hypothesis") is not None:
     from hypothesis import settings
 
     # an example that other workers keep waiting for the cores is not slow
-    settings.register_profile("beside others", deadline=None)
-    settings.load_profile("beside others")
+    settings.register_profile("ci", deadline=None, max_examples=25)
+    settings.register_profile("full", deadline=None, max_examples=100)
+    settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 @pytest.hookimpl(optionalhook=True)  # the environments of Airflow and Kubeflow have no xdist
