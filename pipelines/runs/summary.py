@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from components.contract.errors import PosttrainError
 from components.contract.terminal import visible, visible_line
 from components.runtime.checkpoints.moves import asked as asked_to_move
-from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
+from components.runtime.ledger.approvals import decision_on, open_question
+from components.runtime.ledger.records import Cause, failure_key, run_key
 from pipelines.report.collect import collect
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.report.undone import undone_lines
@@ -102,8 +103,8 @@ def next_steps(store: Store, result: RunResult, *, same: str = "the same command
             return [f"posttrain show {move['as']}{store_option(store)}"] if move.get("as") else []
         entry = store.get(run_key(result.run_id)) or {}
         asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
-        decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
-        waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
+        decisions = {name: decision_on(store.get, result.run_id, name) for name in asked}
+        waiting = [name for name in asked if open_question(store.get, result.run_id, name)]
         failures = {name: store.get(failure_key(result.run_id, name)) or {} for name in result.failures}
     except PosttrainError:  # a damaged record: the words below still apply
         entry, decisions, waiting, failures = {}, {}, [], {}
