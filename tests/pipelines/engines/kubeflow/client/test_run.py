@@ -11,9 +11,9 @@ import pytest
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.job.asking import Question
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
-from components.runtime.job.asking import Question
 from components.runtime.ledger.records import approval_key, stage_entry, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.kubeflow.client.account import Account
