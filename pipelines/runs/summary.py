@@ -11,6 +11,7 @@ from components.runtime.checkpoints.moves import asked as asked_to_move
 from components.runtime.ledger.approvals import decision_on, open_question
 from components.runtime.ledger.records import Cause, failure_key, run_key
 from pipelines.report.collect import collect
+from pipelines.report.content import duration
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
@@ -40,7 +41,7 @@ def print_ending(store: Store, result: RunResult) -> None:
     cost, left_out, data = "", {}, None
     with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
-        cost = data.cost.in_words()
+        cost = _cost_words(data)
         left_out = {stage.name: error for stage in data.stages if stage.entry and (error := stage.error)}
         for found in result_tables(data):
             console.print(results_table(found))
@@ -84,6 +85,12 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"        {count} of lineage {on_the_way if result.lineage_on_the_way else later}")
     for line in next_steps(store, result):
         console.print(f"next    {escape(visible(line))}")
+
+
+def _cost_words(data: RunData) -> str:
+    """Return what a run cost, and the wall time in which an engine worked on it; empty if nothing is known."""
+    wall = f"wall time {duration(data.end['seconds'])}" if data.end else ""
+    return "; ".join(filter(None, [data.cost.in_words(), wall]))
 
 
 def _undone_lines(data: RunData | None) -> list[str]:

@@ -85,7 +85,12 @@ def test_a_rejected_champion_leaves_the_registry_as_it_was(posttrain: Command, s
 
 
 def test_a_stage_that_is_skipped_asks_nobody(posttrain: Command, store: Store) -> None:
-    assert posttrain("run", CHAMPION, "--set", "least=100").returncode == 0
+    done = posttrain("run", CHAMPION, "--set", "least=100")
+    assert done.returncode == 0
+    seconds = json.loads(posttrain("show", "latest", "--json").stdout)["seconds"]
+    assert f"; wall time {seconds:.1f} s\n" in next(
+        line + "\n" for line in done.stdout.splitlines() if "cost  " in line
+    )
     assert (shown(posttrain)["status"], list(store.keys("approvals/")), champion(store)) == ("skipped", [], None)
 
 
