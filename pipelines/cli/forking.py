@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def fork(arguments: argparse.Namespace) -> int:
     """Run the recipe of a run again from one of its checkpoints on; the exit code is the outcome."""
     from pipelines.cli.runs import run_recipe
-    from pipelines.cli.stopping import terminate_like_interrupt
+    from pipelines.cli.stopping import stop_once
 
-    terminate_like_interrupt()
+    stop_once()
     store = store_of(arguments)
     run_id, words = find_run(store, arguments.run), {"at": arguments.at, "name": arguments.name}
     recipe = forked_recipe(store, run_id, arguments.overrides, words, where=arguments.recipe)

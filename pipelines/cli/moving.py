@@ -38,9 +38,9 @@ DIGEST_LENGTH = 12
 
 def move(arguments: argparse.Namespace) -> int:
     """End a run at its next step and go on elsewhere; the exit code is the outcome there."""
-    from pipelines.cli.stopping import terminate_like_interrupt
+    from pipelines.cli.stopping import stop_once
 
-    terminate_like_interrupt()
+    stop_once()
     store = store_of(arguments)
     run_id = find_run(store, arguments.run)
     with ExitStack() as stack:

@@ -41,7 +41,7 @@ def _row(alike: Sequence[StageForecast], stage: Stage, shard_of: Mapping[str, st
         _from_to([one.job.stage for one in alike]),
         first.job.component,
         first.job.resources.pool,
-        first.outlook.value,
+        "cached, asks" if first.job.approve and first.outlook.value == "cached" else first.outlook.value,
         _why(first, stage),
         seconds_text(max(seconds, default=None)) if first.outlook.value == "run" else "",
         ", ".join(_folded(first.job.after, shard_of)) or "-",
@@ -65,7 +65,7 @@ def _conditions(stage: StageForecast) -> str:
     job = stage.job
     parts = [f"if {job.when}: "] if job.when and stage.outlook.value == "run" else []
     parts += ["unless an input is skipped: "] if stage.may_be_skipped and not job.when else []
-    return "".join([*parts, "after approval: " if job.approve and stage.outlook.value == "run" else ""])
+    return "".join([*parts, "after approval: " if job.approve and stage.outlook.value != "skip" else ""])
 
 
 def _fallbacks(forecast: StageForecast, stage: Stage) -> list[str]:

@@ -146,7 +146,7 @@ def _cost_words(stages: Sequence[StageForecast]) -> Iterator[str]:
     will_run = [stage for stage in stages if stage.outlook.value == "run"]
     without = sum(stage.amount is None for stage in will_run)
     if will_run and without == len(will_run):
-        yield "cost: no basis, none of these stages has run before"
+        yield "cost: no basis, none of these stages has run before on such a pool and model"
     elif will_run:
         missing = f", and {without} stage{'' if without == 1 else 's'} without a basis" if without else ""
         basis = "as measured" if will_run[0].startup_measured else f"{will_run[0].startup:g} s a stage assumed"

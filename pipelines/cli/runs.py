@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.errors import InputError
 from pipelines.cli.output import print_json, print_table, print_text, seconds_text
-from pipelines.cli.stopping import terminate_like_interrupt
+from pipelines.cli.stopping import stop_once
 from pipelines.cli.stores import store_of
 from pipelines.runs.find import find_run
 
@@ -24,7 +24,7 @@ MAX_LISTED_RUNS = 20
 
 def run(arguments: argparse.Namespace) -> int:
     """Run a recipe; the exit code is its outcome."""
-    terminate_like_interrupt()
+    stop_once()
     if arguments.watch:
         from pipelines.cli.watching import watch
 

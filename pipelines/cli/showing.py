@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from components.contract.headlines import in_order
+from components.runtime.ledger.approvals import decision_text, seen_text
 from components.runtime.ledger.ledger import load_run
 from components.runtime.ledger.shown import show_json
 from pipelines.cli.damage import damage_lines
@@ -95,6 +96,9 @@ def _print_remarks(record: RunRecord, stages: Sequence[Mapping[str, Any]]) -> No
     for stage in stages:
         if stage["reason"]:
             print_text(f"\n{stage['name']} was skipped: {stage['reason']}")
+    for stage in stages:
+        if stage["approval"] and (line := _approval_line(stage["name"], stage["approval"])):
+            print_text(f"\n{line}")
     _print_alarms(record.alarms)
     for line in undone_lines((stage["name"], str(stage["component"]), stage["metrics"]) for stage in stages):
         print_text(f"\nundone in {line}")
@@ -105,6 +109,16 @@ def _print_remarks(record: RunRecord, stages: Sequence[Mapping[str, Any]]) -> No
             print_text(f"kept of it: {port} {output['digest'][:DIGEST_LENGTH]}")
     for name, text in record.damaged.items():
         print_text(f"\n{name or 'the run'}: its record cannot be read: {text}")
+
+
+def _approval_line(stage: str, approval: Mapping[str, Any]) -> str:
+    """Return who decided on a stage, when and what there was to see; empty if it has not asked."""
+    if approval["approved"] is not None:
+        return f"{stage} was {decision_text(approval)}"
+    if not approval["asked"]:
+        return ""
+    line = f"{stage} asks since {approval['asked']}: {approval['message']}"
+    return f"{line}; to see: {words}" if (words := seen_text(approval["seen"])) else line
 
 
 def _print_alarms(alarms: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:

@@ -12,5 +12,5 @@ if TYPE_CHECKING:
 
 
 def store_of(arguments: argparse.Namespace) -> Store:
-    """Return the store named by --store or the environment, or the one in the working directory."""
+    """Return the store named by --store or the environment, of this project, or of the user's setting."""
     return chosen_store(arguments.store)

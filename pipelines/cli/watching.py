@@ -9,6 +9,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from components.contract.errors import InputError
+from components.runtime.ledger.approvals import open_question
+from components.runtime.ledger.records import run_key
 from pipelines.cli.stores import store_of
 from pipelines.engines.registry import DEFAULT
 
@@ -79,8 +81,9 @@ class _Runs:
 
     def answered(self, run_id: str) -> bool:
         """Return whether a person has decided all that a run asked."""
-        keys = set(self.store.keys(f"approvals/{run_id}/"))
-        return all(key.replace(".asked.json", ".json") in keys for key in keys)
+        planned = (self.store.get(run_key(run_id)) or {}).get("stages", ())
+        asking = [stage["name"] for stage in planned if stage.get("needs_approval")]
+        return not any(open_question(self.store.get, run_id, stage) for stage in asking)
 
     def _run(self, trigger: Trigger, *, new: bool) -> RunResult:
         from pipelines.engines.engine import RunOptions

@@ -61,7 +61,7 @@ def _of_store(engine: Engine, store: Store) -> Iterator[str]:
 
 
 def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
-    """Yield what stages need and the engine cannot provide; a cached stage needs nothing."""
+    """Yield what stages need and the engine cannot provide; a cached stage needs nothing but its approval."""
     needs = {job.stage: _needs(engine, job, plan.stage(job.stage)) for job in plan.jobs}
     if not any(needs.values()):
         return
@@ -70,8 +70,8 @@ def _of_stages(engine: Engine, plan: Plan, store: Store) -> Iterator[str]:
     cached = {stage.job.stage for stage in forecast(plan, store) if stage.outlook is Outlook.CACHED}
     stages: dict[tuple[str, str], list[str]] = {}
     for stage, wanted in needs.items():
-        if stage not in cached:
-            for need in wanted:
+        for need in wanted:
+            if stage not in cached or need[0] == "approvals":
                 stages.setdefault(need, []).append(stage)
     for (capability, text), names in stages.items():
         yield f"{text} (stages: {', '.join(names)}); {_use(capability)}"

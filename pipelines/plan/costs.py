@@ -11,7 +11,7 @@ from components.runtime.costs.amounts import Amount, Rate, total
 from components.runtime.costs.attempts import Attempt, attempts_of
 from components.runtime.costs.words import NOTHING, amount_text
 from components.runtime.ledger.records import action_key
-from pipelines.plan.history import History
+from pipelines.plan.history import History, models_of
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
@@ -133,7 +133,8 @@ def run_cost(store: Store, run: Mapping[str, Any], entries: Mapping[str, Mapping
     for planned in run.get("stages", ()):
         name, entry = planned["name"], entries.get(planned["name"])
         attempts, rate = tuple(found.get(name, ())), Rate.of_record(planned.get("rate"))
-        seconds = history.seconds(name, planned["component"]) if attempts and rate else None
+        models = models_of(entry) if entry else {}
+        seconds = history.seconds(name, planned["component"], rate, models) if attempts and rate else None
         stages[name] = StageCost(
             name,
             planned.get("labels") or {},

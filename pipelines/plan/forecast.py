@@ -9,9 +9,10 @@ from enum import StrEnum
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
+from components.contract.artifacts import ArtifactType
 from components.contract.errors import CorruptArtifact, InputError, StoreUnavailable
 from components.contract.expressions import Expression
-from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef
+from components.contract.job import FirstOf, InputRef, Job, StageRef, UriRef, reference_text
 from components.runtime.checkpoints.forks import kept_for
 from components.runtime.checkpoints.marks import marked
 from components.runtime.closure.rows import union
@@ -154,16 +155,22 @@ class _Forecaster:
             Outlook.RUN,
             self._miss_reason(job, mark, pending),
             None if pending else mark.digest,
-            seconds=self._seconds(job),
+            seconds=self._seconds(job, stage, choice.left),
             startup=self._startup.seconds(job.component),
             startup_measured=self._startup.is_measured,
             inputs=choice.left,
             may_be_skipped=choice.may_be_skipped or self._is_open(job),
         )
 
-    def _seconds(self, job: Job) -> float | None:
+    def _seconds(self, job: Job, stage: Stage, left: Mapping[str, Sequence[InputRef]]) -> float | None:
         """Return the estimated time of a stage's work; of a fork that of the steps behind it."""
-        known = self._history.seconds(job.stage, job.component)
+        inputs, pool = stage.component.inputs, job.resources.pool
+        models = {
+            port: [reference_text(ref) for ref in references]
+            for port, references in left.items()
+            if inputs[port].type is ArtifactType.MODEL and not any(isinstance(ref, FirstOf) for ref in references)
+        }
+        known = self._history.seconds(job.stage, job.component, self._plan.recipe.pools[stage.pool].rate(pool), models)
         if job.fork is None or known is None:
             return known
         return max(0.0, known - kept_for(self._store, job.fork, job.stage).kept.seconds)

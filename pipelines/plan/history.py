@@ -9,15 +9,18 @@ from difflib import SequenceMatcher
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from components.contract.artifacts import canonical_json
+from components.contract.artifacts import ArtifactType, canonical_json
 from components.contract.errors import CorruptArtifact
 from components.contract.operator_files.names import travel_name, without_digests
+from components.runtime.costs.amounts import Rate
 from components.runtime.ledger.records import action_key, run_key, stage_key
 from components.runtime.ledger.sequence import in_order
 from pipelines.plan.startup import Startup
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
+
+Models = Mapping[str, Sequence[str]]
 
 MAX_RUNS = 5
 """Runs examined, newest first."""
@@ -36,6 +39,8 @@ class History:
         self._store = store
         self._recipe = recipe
         self._before = before
+        self._other_models: set[str] = set()
+        """Stages that take another model than in their last run."""
 
     def last_action(self, stage: str) -> dict[str, Any] | None:
         """Return the action record behind the newest ended execution of a stage."""
@@ -45,12 +50,24 @@ class History:
                     return self._store.get(action_key(entry["fingerprint"]))
         return None
 
-    def seconds(self, stage: str, component: str) -> float | None:
-        """Return the duration of the stage's last run, or else of a stage of its component; None if there is none."""
+    def seconds(self, stage: str, component: str, rate: Rate, models: Models) -> float | None:
+        """Return the duration of the stage's last run, or else of a stage of its component; None if there is none.
+
+        One on other hardware, or with another model, says nothing. `models` are the sources of the stage's models by
+        port, such as "sft.model"; call it in the order of the graph: a stage behind another model has one, too.
+        """
         action = self.last_action(stage)
-        if action is not None:
-            return float(action["seconds"])
-        return self._component_seconds.get(component)
+        if action is None:
+            times = self._component_times.get(component, ())
+            return max((time for planned, time in times if _is_alike(planned, rate)), default=None)
+        made_by = str(action.get("run_id")), str(action.get("stage"))
+        before = models_of(self._entry(*made_by) or {})
+        behind = {source.partition(".")[0] for sources in models.values() for source in sources} & self._other_models
+        if behind or any(before.get(port, sources) != sources for port, sources in models.items()):
+            self._other_models.add(stage)
+            return None
+        alike = _is_alike(self._planned(*made_by), rate)
+        return float(action["seconds"]) if alike else None
 
     def seconds_by_pool(self, stage: str, params: Mapping[str, Any]) -> dict[str, float]:
         """Return pool -> the duration of the stage's newest run there with these parameters."""
@@ -79,16 +96,16 @@ class History:
         return {run_id: found[run_id] for run_id in newest[:MAX_RUNS]}
 
     @cached_property
-    def _component_seconds(self) -> dict[str, float]:
-        """Return component -> longest execution among the stages of the newest runs."""
-        longest: dict[str, float] = {}
+    def _component_times(self) -> dict[str, list[tuple[Mapping[str, Any] | None, float]]]:
+        """Return component -> the executions of its stages in the newest runs: their plan, and seconds."""
+        times: dict[str, list[tuple[Mapping[str, Any] | None, float]]] = {}
         for run_id, stages in self._runs.items():
             for stage in stages:
                 entry = self._entry(run_id, stage)
                 if entry and entry["status"] == "done" and entry["cache"] == "miss":
-                    component = entry["component"]
-                    longest[component] = max(float(entry["seconds"]), longest.get(component, 0.0))
-        return longest
+                    time = self._planned(run_id, stage), float(entry["seconds"])
+                    times.setdefault(entry["component"], []).append(time)
+        return times
 
     def _planned(self, run_id: str, stage: str) -> dict[str, Any] | None:
         with suppress(CorruptArtifact):
@@ -101,6 +118,28 @@ class History:
             return self._store.get(stage_key(run_id, stage))
         except CorruptArtifact:  # history is advice: the run's own commands report the damage
             return None
+
+
+def models_of(entry: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return port -> the sources of a stage's models, by its ledger entry; empty if they are not on record."""
+    return {
+        port: [item["source"] for item in items]
+        for port, items in entry.get("inputs", {}).items()
+        if any(item["type"] == ArtifactType.MODEL for item in items)
+    }
+
+
+def _is_alike(planned: Mapping[str, Any] | None, rate: Rate) -> bool:
+    """Return whether a stage's time on its pool, by its record in a run, says how long it takes at this rate.
+
+    Any pool without GPUs is like another one; runs from before rates were recorded name their pool.
+    """
+    if planned is None:
+        return True
+    before = Rate.of_record(planned.get("rate"))
+    if before is None:
+        return bool(planned.get("pool", rate.pool) == rate.pool)
+    return before.gpus == rate.gpus and (not rate.gpus or before.pool == rate.pool)
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any], *, inputs: bool = True) -> list[str]:

@@ -66,7 +66,8 @@ def _bad_row(files: list[Path], config: FileConfig) -> str | None:
             for _ in islice(table_rows(read_table(path), config), FIRST_ROWS):
                 pass
         except InputError as error:
-            return str(error).replace(path.name, display_path(path), 1)
+            named = str(path) if str(path) in str(error) else path.name  # the whole path, or a row's place: its name
+            return str(error).replace(named, display_path(path), 1)
         except (OSError, EOFError, ValueError) as error:
             return f"{display_path(path)}: cannot be read: {error}"
     return None

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,10 +15,9 @@ from components.contract.artifacts import ArtifactType
 from components.contract.component import Component
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError
 from components.contract.registry import components
+from components.runtime.ledger.approvals import decision_on, decision_text, open_question
 from components.runtime.ledger.records import (
     alarms_key,
-    approval_key,
-    asked_key,
     end_key,
     failure_in,
     failure_key,
@@ -52,6 +52,8 @@ class Stage:
     """The stage that this one is a shard of."""
     question: str | None = None
     """What a person was asked who has not decided yet; the stage waits for that."""
+    decision: str | None = None
+    """Who approved or rejected the stage, when, and what there was to see."""
     files: dict[str, Path] = field(default_factory=dict)
     alarms: list[dict[str, Any]] = field(default_factory=list)
     """Alarms that it raised, in their order."""
@@ -211,6 +213,7 @@ def collect(store: Store, run_id: str) -> RunData:
                 error=error,
                 shard_of=planned.get("shard_of", ""),
                 question=None if entry else _open_question(store, run_id, planned, unreadable),
+                decision=_decision(store, run_id, planned, unreadable),
                 alarms=raised["alarms"],
                 files={port: path for port, path in files.items() if path},
                 unreadable=unreadable,
@@ -234,9 +237,17 @@ def _open_question(store: Store, run_id: str, planned: Mapping[str, Any], unread
     """Return what a person was asked before a stage and has not answered; None if nobody is being waited for."""
     if not planned.get("needs_approval"):
         return None
-    asked = _readable(unreadable, "its question", store.get, asked_key(run_id, planned["name"]))
-    answer = _readable(unreadable, "its approval", store.get, approval_key(run_id, planned["name"]))
-    return str(asked["message"]) if asked and not answer else None
+    look = partial(open_question, store.get, run_id)
+    asked = _readable(unreadable, "its question or its approval", look, planned["name"])
+    return str(asked["message"]) if asked else None
+
+
+def _decision(store: Store, run_id: str, planned: Mapping[str, Any], unreadable: list[str]) -> str | None:
+    """Return in words what a person decided on a stage; None if nobody did."""
+    if not planned.get("needs_approval"):
+        return None
+    decision = _readable(unreadable, "its approval", partial(decision_on, store.get, run_id), planned["name"])
+    return decision_text(decision) if decision else None
 
 
 def _wanted(component: str) -> set[str]:

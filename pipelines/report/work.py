@@ -41,8 +41,10 @@ def _failures(stages: list[Stage]) -> list[Paragraph]:
 
 
 def _questions(data: RunData) -> Iterator[Part]:
-    """Yield what stages wait for a person to decide, and how to."""
+    """Yield what people decided, what stages wait for a person to decide, and how to."""
     for stage in data.stages:
+        if stage.decision:
+            yield Paragraph(stage.decision, of=stage.name)
         if stage.status == "waiting":
             yield Paragraph(f"waits for approval: {stage.question}", "waiting", of=stage.name)
             yield Verbatim(

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 from components.contract.errors import PosttrainError
 from components.contract.terminal import visible, visible_line
 from components.runtime.checkpoints.moves import asked as asked_to_move
-from components.runtime.ledger.records import Cause, approval_key, asked_key, failure_key, run_key
+from components.runtime.ledger.approvals import decision_on, open_question
+from components.runtime.ledger.records import Cause, failure_key, run_key
 from pipelines.report.collect import collect
+from pipelines.report.content import duration
 from pipelines.report.evaluations import Estimate, ResultTable, result_tables
 from pipelines.report.undone import undone_lines
 from pipelines.runs.alarms import ending_lines
@@ -39,7 +41,7 @@ def print_ending(store: Store, result: RunResult) -> None:
     cost, left_out, data = "", {}, None
     with suppress(PosttrainError):  # a damaged store: the rest is still printed, and the report's line gives the reason
         data = collect(store, result.run_id)
-        cost = data.cost.in_words()
+        cost = _cost_words(data)
         left_out = {stage.name: error for stage in data.stages if stage.entry and (error := stage.error)}
         for found in result_tables(data):
             console.print(results_table(found))
@@ -85,6 +87,12 @@ def print_ending(store: Store, result: RunResult) -> None:
         console.print(f"next    {escape(visible(line))}")
 
 
+def _cost_words(data: RunData) -> str:
+    """Return what a run cost, and the wall time in which an engine worked on it; empty if nothing is known."""
+    wall = f"wall time {duration(data.end['seconds'])}" if data.end else ""
+    return "; ".join(filter(None, [data.cost.in_words(), wall]))
+
+
 def _undone_lines(data: RunData | None) -> list[str]:
     """Return a line for each stage that ended well and left something undone."""
     if data is None:
@@ -102,8 +110,8 @@ def next_steps(store: Store, result: RunResult, *, same: str = "the same command
             return [f"posttrain show {move['as']}{store_option(store)}"] if move.get("as") else []
         entry = store.get(run_key(result.run_id)) or {}
         asked = [stage["name"] for stage in entry.get("stages", ()) if stage.get("needs_approval")]
-        decisions = {name: store.get(approval_key(result.run_id, name)) for name in asked}
-        waiting = [name for name in asked if store.get(asked_key(result.run_id, name)) and not decisions[name]]
+        decisions = {name: decision_on(store.get, result.run_id, name) for name in asked}
+        waiting = [name for name in asked if open_question(store.get, result.run_id, name)]
         failures = {name: store.get(failure_key(result.run_id, name)) or {} for name in result.failures}
     except PosttrainError:  # a damaged record: the words below still apply
         entry, decisions, waiting, failures = {}, {}, [], {}

@@ -77,10 +77,10 @@ def test_the_clock_answers_where_nobody_does(live: Live, recipe: str, state: str
     assert live.state(path, "asked") == ("success" if state == "success" else "upstream_failed")
 
 
-def test_a_cached_stage_asks_nobody(live: Live) -> None:
-    path = live.trigger("asking", factor=8)  # approved and made by the test above
-    assert live.wait(path, "success", "failed", "awaiting_input") == "success"
-    assert live.state(path, "asked.approve") == "success"
+def test_a_cached_stage_asks_too(live: Live) -> None:
+    path = live.trigger("asking", factor=8)  # made by the test above, whose approval was of another run
+    assert live.answer(path, "asked.approve", "Reject") == "failed"
+    assert live.state(path, "asked") == "upstream_failed"
 
 
 def test_a_run_that_waits_for_a_person_ends_the_command_with_its_own_code(live: Live) -> None:

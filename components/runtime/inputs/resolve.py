@@ -80,6 +80,10 @@ class Upstream:
         """Return the digests for each port; URIs are imported into the store. Raises as `chosen` does."""
         return {port: [self._resolved(port, ref) for ref in refs] for port, refs in self.chosen().items()}
 
+    def made(self, ref: StageRef) -> str:
+        """Return the digest of what an earlier stage made; raise StageFailed if it has not ended."""
+        return str(self._entry(ref.stage)["outputs"][ref.port]["digest"])
+
     def verifiers(self, resolved: Resolved, ports: Iterable[str]) -> list[str] | None:
         """Return the verifiers that the rows of these ports name; None if not all of them are known."""
         found = [item for port in ports for item in resolved.get(port, ())]
@@ -116,7 +120,7 @@ class Upstream:
 
     def _resolved(self, port: str, ref: StageRef | UriRef) -> tuple[str, str]:
         if isinstance(ref, StageRef):
-            return self._entry(ref.stage)["outputs"][ref.port]["digest"], f"{ref.stage}.{ref.port}"
+            return self.made(ref), f"{ref.stage}.{ref.port}"
         return self._outside(ref.uri, self.component.inputs[port].type), ref.uri
 
     def _named(self, digest: str, source: str) -> list[str] | None:

@@ -54,6 +54,8 @@ class Closing:
         self.started = time.time()
         self.meter: Meter | None = None
         """Of the attempt that this process makes, if it makes one."""
+        self.approval: dict[str, Any] | None = None
+        """Who approved the job, when and on what grounds, if a person had to."""
 
     def commit(
         self,
@@ -121,6 +123,7 @@ class Closing:
             gates=action["gates"],
             **({"machine": action["machine"]} if "machine" in action else {}),  # older ones have none
             **({"fork": action["fork"]} if "fork" in action else {}),
+            **({"approval": self.approval} if self.approval else {}),
             **hit,
             **({} if hit else {"seconds": action["seconds"]}),
         )

@@ -46,6 +46,7 @@ from components.runtime.gates import GateProcess
 from components.runtime.inputs.resolve import Resolved, Upstream
 from components.runtime.inputs.settle import settle_in_run
 from components.runtime.job.alarming import JobAlarms
+from components.runtime.job.asking import Question, asked_inputs
 from components.runtime.job.call import call
 from components.runtime.job.closing import Closing
 from components.runtime.job.explaining import explained
@@ -58,6 +59,7 @@ from components.runtime.job.ranks import ranks_of
 from components.runtime.job.scratch import scratch_folder
 from components.runtime.job.shortage import means_shortage, what_to_turn
 from components.runtime.job.stage import RunningStage
+from components.runtime.ledger.approvals import approval_of
 from components.runtime.ledger.fingerprint import Fingerprint, fingerprint, reads_objects
 from components.runtime.ledger.operator_code import keep_code, use_code
 from components.runtime.ledger.records import action_key, can_be_used, expectations, stage_key
@@ -108,8 +110,9 @@ class Launch:
     def reuse(self, *, here: bool = True) -> dict[str, Any] | None:
         """Settle the job without running anything if it is done, skipped or cached; return its ledger entry.
 
-        Returns None when the component has to run. Engines call it before they start a process or a pod. An engine
-        whose environment lacks the stages' libraries passes here=False, and also gets None if settling needs them.
+        Returns None when the component has to run, or a person has yet to approve it: a cached stage asks, too. Engines
+        call it before they start a process or a pod. An engine whose environment lacks the stages' libraries passes
+        here=False, and also gets None if settling needs them.
         """
         done = read_or_heal(self.store, stage_key(self.job.run_id, self.job.stage), self._warn)
         if done and can_be_used(self.store, done, self._warn):
@@ -120,6 +123,8 @@ class Launch:
             if skip:
                 return self.closing.skipped(skip)
             self.upstream.check_gates()
+            if not self._approved():
+                return None
             reads = self.job.uploaded or self.upstream.imports() or reads_objects(self.component, self.params)
             if not here and reads:
                 return None
@@ -133,6 +138,21 @@ class Launch:
         if not here and action and self._asks_for_more(action):
             return None
         return self._record_hit(mark, digests, action) if action else None
+
+    def question(self) -> Question | None:
+        """Return what a person is asked before the job, answered or not; None for one that asks nobody.
+
+        Call it where `reuse` gave None: a job that is done, skipped or blocked has nothing to ask.
+        """
+        return Question(self.job, asked_inputs(self.upstream)) if self.job.approve else None
+
+    def _approved(self) -> bool:
+        """Return whether nobody has to be asked, or a person approved the job with the inputs that it has now."""
+        if self.job.approve is None:
+            return True
+        approval = approval_of(self.store, self.job.run_id, self.job.stage, asked_inputs(self.upstream))
+        self.closing.approval = approval
+        return approval is not None
 
     def run(self) -> dict[str, Any]:
         """Take the job through all eight steps and return its ledger entry.
@@ -150,6 +170,8 @@ class Launch:
         entry = self.reuse()
         if entry:
             return entry
+        if not self._approved():
+            raise self.closing.failed(InputError(f"stage {self.job.stage!r} waits for an approval of its inputs"), None)
         digests = self.upstream.resolve()
         mark = self._fingerprint(digests)
         with self.store.lock(f"job-{mark.digest}", wait_seconds=LOCK_WAIT_SECONDS):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from components.contract.artifacts import Manifest
 from components.contract.errors import CorruptArtifact, InputError, PosttrainError, UnknownName
+from components.runtime.ledger.approvals import stands
 from components.runtime.ledger.records import action_key, approval_key, asked_key, failure_in, utc
 from components.runtime.ledger.sequence import in_order
 
@@ -180,9 +181,12 @@ class Ledger:
             records = self.read([asked, decision])
             told = records.get(asked, {})
             found[name] = {"message": told.get("message"), "asked": utc(told["time"])} if told else {}
-            if given := records.get(decision):
+            about = told
+            if (given := records.get(decision)) and stands(told or None, given):
                 decided = {"approved": given["approved"], "by": given["by"], "decided": utc(given["time"])}
-                found[name] |= decided
+                found[name] |= decided | {"engine": given.get("engine")}
+                about = given
+            found[name] |= {part: about[part] for part in ("inputs", "seen") if about.get(part)}
         return found
 
     def record(self, key: str) -> dict[str, Any] | None:

@@ -22,12 +22,12 @@ def tell_alarm(store: Store, job: Job, alarm: Mapping[str, Any]) -> None:
     _tell(store, job.run_id, f"alarm-{job.stage}-{alarm['name']}-{alarm['since']}", "alarm", facts)
 
 
-def tell_question(store: Store, job: Job) -> None:
-    """Tell that a stage waits for a person."""
+def tell_question(store: Store, job: Job, *, again: bool = False) -> None:
+    """Tell that a stage waits for a person; `again`, once more in this run, since its inputs changed."""
     message = job.approve.message if job.approve else ""
     facts = {"recipe": job.recipe, "stage": job.stage, "message": message}
     facts |= {"command": f"posttrain approve {job.run_id} {job.stage}"}
-    _tell(store, job.run_id, f"waiting-{job.stage}", "waiting", facts)
+    _tell(store, job.run_id, f"waiting-{job.stage}{f'-{round(1000 * time.time())}' if again else ''}", "waiting", facts)
 
 
 def tell_failure(store: Store, run_id: str, ended: float) -> None:

@@ -79,8 +79,13 @@ def _after(run: RunRecord, name: str) -> list[str]:
 
 
 def _approval(run: RunRecord, name: str, planned: dict[str, Any]) -> dict[str, Any] | None:
-    """Return a stage's approval request and decision, unknown fields None; None if it needs no approval."""
+    """Return a stage's approval request and decision, unknown fields None; None if it needs no approval.
+
+    `inputs` are the digests by port that it is about, and `seen` the run's metrics and gates when it was asked.
+    """
     known = run.approvals.get(name, {})
     if not known and not planned.get("needs_approval"):
         return None
-    return {part: known.get(part) for part in ("message", "asked", "approved", "by", "decided")}
+    return {
+        part: known.get(part) for part in ("message", "asked", "approved", "by", "decided", "engine", "inputs", "seen")
+    }

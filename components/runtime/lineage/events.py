@@ -214,12 +214,14 @@ class StageFinished(_Event):
     failed: bool = False
     """Whether the stage failed and its run went on without it; its status is "skipped" then."""
     produced_by: Producer | None = None
+    approval: dict[str, Any] = Field(default_factory=dict)
+    """Who approved the stage, when, on which engine, of which inputs, and what there was to see; empty for others."""
 
     @model_serializer(mode="wrap")
     def _without_failed(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out an unset `failed` and `fork`, so that other events keep their form."""
+        """Leave out an unset `failed`, `fork` and `approval`, so that other events keep their form."""
         plain: dict[str, Any] = dump(self)
-        for name in ("failed", "fork"):
+        for name in ("failed", "fork", "approval"):
             if not getattr(self, name):
                 plain.pop(name, None)
         return plain

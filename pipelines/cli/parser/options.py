@@ -60,7 +60,10 @@ def run(parser: argparse.ArgumentParser) -> None:
 def store(parser: argparse.ArgumentParser) -> None:
     """Add --store."""
     parser.add_argument(
-        "--store", metavar="URI", help=f"a folder or s3://bucket/prefix (default: ${STORE_VARIABLE} or {DEFAULT_STORE})"
+        "--store",
+        metavar="URI",
+        help=f"a folder or s3://bucket/prefix (default: ${STORE_VARIABLE}, the nearest {DEFAULT_STORE} from here up, or "
+        "the one that the file ~/.config/posttrain names)",
     )
 
 

@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from components.contract.job import Job
+from components.runtime.job.asking import Question
 from components.runtime.job.giving_up import give_up
 from components.runtime.job.progress import text_lines
+from components.runtime.ledger.approvals import decision_on
 from components.runtime.ledger.records import Cause as FailureCause
-from components.runtime.ledger.records import approval_key, failure_key, stage_key
+from components.runtime.ledger.records import failure_key, stage_key
 from components.runtime.store import Store, open_store
-from pipelines.engines.shared.stage_job import find_job, is_settled, record_death
+from pipelines.engines.shared.stage_job import find_job, is_settled, question_of, record_death
 
 
 @dataclass(frozen=True)
@@ -40,11 +42,15 @@ class DrivenStage:
         """Return whether the ledger says that the stage has ended."""
         return self.store.get(stage_key(self.run_id, self.stage)) is not None
 
+    def question(self) -> Question | None:
+        """Return what a person is asked before the stage, which is not settled; None if it asks nobody."""
+        return None if self.job is None else question_of(self.job, self.store, text_lines())
+
     def rejected(self) -> bool:
         """Return whether a person has rejected the stage."""
         if self.job is None or self.job.approve is None:
             return False
-        decision = self.store.get(approval_key(self.run_id, self.stage))
+        decision = decision_on(self.store.get, self.run_id, self.stage)
         return decision is not None and not decision["approved"]
 
     def failure(self) -> dict[str, Any] | None:

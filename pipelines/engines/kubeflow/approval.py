@@ -19,17 +19,18 @@ POLL_SECONDS = 5.0
 
 
 def wait(run: StageRun, *, poll_seconds: float = POLL_SECONDS) -> bool:
-    """Return whether the stage may run, once decided; a stage that does not run needs no approval."""
+    """Return whether the stage may run or reuse a result, once decided; one that is skipped asks nobody."""
     if run.settled():
-        print("no approval is needed: the stage does not run", flush=True)
+        print("nobody is asked: the stage is skipped, or has ended", flush=True)
         return True
+    question = run.question()
     assert run.job is not None and run.job.approve is not None
     command = f"posttrain approve {run.run_id} {run.stage} --store {run.store.uri}"
     print(f"{visible(run.job.approve.message)}\n{command}", flush=True)
-    while (decision := decide(run.job, run.store, lambda job: None)) is Decision.WAITING:
+    while (decision := decide(question, run.store, lambda job: None)) is Decision.WAITING:
         time.sleep(poll_seconds)
     if decision is Decision.APPROVED:
-        print(f"approved: {run.stage} runs", flush=True)
+        print(f"approved: {run.stage} goes on", flush=True)
         return True
     run.record_death(REJECTED)
     return False

@@ -85,9 +85,8 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
     cores = os.cpu_count() or 1
     with exclusive(store, plan.run_id):
         take_back(store, plan.run_id)
-        writer = RunWriter(store, plan.run_id)
+        writer, deliverer = RunWriter(store, plan.run_id), Deliverer(store, plan.run_id)
         writer.begin(run_entry(plan, engine="local", trigger=options.trigger))
-        deliverer = Deliverer(store, plan.run_id)
         schedule = partial(
             Scheduler,
             plan.jobs,
@@ -99,10 +98,12 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
             attempt=containers.run_attempt if containers else run_attempt,
             on_work=deliverer.start,
         )
-        with view.showing():
-            ending = _run_whole(schedule, plan, store)
-        page, trouble = end_with_report(writer, ending.status)
-        problem, waiting = deliverer.wait(worked=ending.executed > 0)
+        try:
+            with view.showing():
+                ending = _run_whole(schedule, plan, store)
+        except KeyboardInterrupt:  # between two rounds, or while the view is drawn
+            ending = Ending(stopped=True)
+        page, trouble, problem, waiting = _end(writer, deliverer, ending)
     return RunResult(
         run_id=plan.run_id,
         status=ending.status,
@@ -115,6 +116,19 @@ def run_plan(plan: Plan, *, view: RunView, options: RunOptions, containers: Cont
         report_problem=trouble,
         refused=frozenset(ending.refused),
     )
+
+
+def _end(writer: RunWriter, deliverer: Deliverer, ending: Ending) -> tuple[Path | None, str | None, str | None, int]:
+    """Record how a run ended and wait for its lineage; return report, its problem, lineage's problem and what waits.
+
+    Ctrl-C at this point leaves the rest of the lineage to its deliverer, which outlives this process.
+    """
+    try:
+        page, trouble = end_with_report(writer, ending.status)
+        return page, trouble, *deliverer.wait(worked=ending.executed > 0 or deliverer.started)
+    except KeyboardInterrupt:
+        page, trouble = end_with_report(writer, ending.status)
+        return page, trouble, None, 0
 
 
 def _run_whole(schedule: Callable[[], Scheduler], plan: Plan, store: Store) -> Ending:

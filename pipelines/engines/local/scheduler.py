@@ -120,10 +120,14 @@ class Scheduler:
         if job.stage in self._queued:
             return False
         try:
-            if Launch(job, self.view.event, store=self.store, closures=self._source()).reuse():
+            launch = Launch(job, self.view.event, store=self.store, closures=self._source())
+            if launch.reuse():
                 self.ending.done.add(job.stage)
                 return True
-            decision = decide(job, self.store, self.view.ask)
+            decision = decide(launch.question(), self.store, self.view.ask)
+            if job.approve and decision is Decision.APPROVED and launch.reuse():
+                self.ending.done.add(job.stage)
+                return True
         except PosttrainError as error:
             if self._goes_on(job, str(error)):
                 return True

@@ -15,8 +15,8 @@ from pathlib import Path
 from components.contract.errors import PosttrainError
 from components.contract.terminal import print_error, visible
 from components.runtime.checkpoints.moves import asked
+from components.runtime.ledger.approvals import decision_on
 from components.runtime.ledger.ledger import RunRecord, load_run
-from components.runtime.ledger.records import approval_key
 from components.runtime.lineage.delivery.deliver import deliver, delivery_state
 from components.runtime.lineage.delivery.target import VARIABLE, database_path, tracking_uri, without_credentials
 from components.runtime.store import Store, open_store
@@ -37,7 +37,7 @@ def status_of(run: RunRecord, store: Store) -> str:
         return "succeeded"
     if asked(store, run.run_id):  # it goes on elsewhere
         return "stopped"
-    decisions = [store.get(approval_key(run.run_id, name)) for name in missing]
+    decisions = [decision_on(store.get, run.run_id, name) for name in missing]
     rejected = any(decision is not None and not decision["approved"] for decision in decisions)
     return "failed" if run.failures or run.damaged or rejected else "stopped"
 

@@ -9,6 +9,7 @@ from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job, OnFailure
 from components.runtime.checkpoints.moves import asked
 from components.runtime.costs.attempts import note_end
+from components.runtime.job.asking import Question
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import Sink
 from components.runtime.ledger.records import failure_key, load_job, run_key
@@ -28,8 +29,16 @@ def find_job(store: Store, run_id: str, stage: str) -> Job | None:
 
 
 def is_settled(job: Job, store: Store, sink: Sink) -> bool:
-    """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold."""
+    """Return whether nothing needs to run: the stage is done, cached, or its `when` does not hold.
+
+    A cached stage that asks a person is settled once it is approved.
+    """
     return Launch(job, sink, store=store).reuse(here=False) is not None
+
+
+def question_of(job: Job, store: Store, sink: Sink) -> Question | None:
+    """Return what a person is asked before a stage that is not settled; None if it asks nobody."""
+    return Launch(job, sink, store=store).question()
 
 
 def tries_of(retries: int, on_failure: OnFailure) -> int:

@@ -139,7 +139,8 @@ def test_plan_for_people(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[3].split() == ["stage", "component", "pool", "will", "why", "about", "after"]
     assert lines[4].split() == ["base", "pretrain", "cpu", "run", "never", "run", "-", "-"]
     assert "left out: sft (when is false: params.steps > 99)" in lines
-    assert lines[-1] == "2 to run; on cpu (2); cost: no basis, none of these stages has run before"
+    cost = "cost: no basis, none of these stages has run before on such a pool and model"
+    assert lines[-1] == f"2 to run; on cpu (2); {cost}"
 
 
 def test_catalog(capsys: pytest.CaptureFixture[str]) -> None:

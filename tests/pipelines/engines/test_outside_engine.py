@@ -88,12 +88,15 @@ def test_what_it_cannot_do_is_refused_by_name_before_anything_runs(
     assert "engine toy cannot run jobs in containers of this machine (--containers)" in said
 
 
-def test_a_cached_stage_needs_nothing_of_its_engine(command: Command, asking: str) -> None:
+def test_a_cached_stage_needs_nothing_of_its_engine_but_its_approval(command: Command, asking: str) -> None:
     first = command("run", asking)
     assert first.returncode == 3, first.stderr
     assert command("approve", "latest", "asked").returncode == 0
     assert command("run", asking).returncode == 0
-    assert command("run", asking, "--engine", "toy").returncode == 0
+    said = command("run", asking, "--engine", "toy")
+    assert (said.returncode, "wait for a person's approval" in said.stderr) == (2, True)
+    assert "retries" not in said.stderr
+    assert command("run", asking, "--set", "stages.asked.approve=false", "--engine", "toy").returncode == 0
 
 
 def test_the_plan_says_what_it_can_do(command: Command) -> None:

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from pipelines.plan.history import differences
+import pytest
+
+from components.runtime.costs.amounts import Rate
+from components.runtime.ledger.records import action_key, run_key, stage_key
+from components.runtime.store import Store, open_store
+from pipelines.plan.history import History, differences
+
+CPU, MORE_CPUS = Rate("cpu", 4, 0), Rate("cpu-large", 16, 0)
+H100, H100S, A100 = Rate("h100x1", 16, 1), Rate("h100x8", 128, 8), Rate("a100x1", 16, 1)
+TINY, BIG = {"model": ["base.model"]}, {"model": ["hf:Qwen/Qwen2.5-0.5B"]}
 
 PARTS: dict[str, Any] = {
     "epoch": 2,
@@ -77,3 +87,40 @@ def test_a_file_of_data_that_changed_is_told_as_one_file() -> None:
     now = parts | {"code": {"a.py": "1", f"one.jsonl ({'c' * 12})": "c", f"two (x).jsonl ({'d' * 12})": "d"}}
     assert differences(before, now) == ["file changed: one.jsonl, two (x).jsonl"]
     assert differences(before, now | {"code": now["code"] | {"a.py": "2"}})[0] == "code changed: a.py"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """A run of two stages: 19 seconds with a tiny model on a CPU, 300 on an H100."""
+    store, run_id = open_store(str(tmp_path / "store")), "mine-20260101-000000-aaaa"
+    rates = {"sft": CPU, "rl": H100}
+    stages = [{"name": name, "component": name, "rate": rate.to_record()} for name, rate in rates.items()]
+    store.put(run_key(run_id), {"stages": stages})
+    for (name, _), source, seconds in zip(rates.items(), ("base.model", "sft.model"), (19.0, 300.0), strict=True):
+        inputs = {"model": [{"type": "Model", "digest": name, "source": source}]}
+        entry = {"component": name, "status": "done", "cache": "miss", "fingerprint": name, "seconds": seconds}
+        store.put(stage_key(run_id, name), entry | {"stage": name, "inputs": inputs})
+        store.put(action_key(name), {"seconds": seconds, "run_id": run_id, "stage": name})
+    return store
+
+
+@pytest.mark.parametrize(
+    ("rate", "models", "seconds"),
+    [(CPU, TINY, 19.0), (MORE_CPUS, TINY, 19.0), (CPU, {}, 19.0), (H100, TINY, None), (CPU, BIG, None)],
+)
+def test_another_pool_or_model_is_no_basis(
+    store: Store, rate: Rate, models: dict[str, list[str]], seconds: float | None
+) -> None:
+    assert History(store, "mine").seconds("sft", "sft", rate, models) == seconds
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(H100, 300.0), (H100S, None), (A100, None), (CPU, None)])
+def test_of_gpus_kind_and_number_count(store: Store, rate: Rate, seconds: float | None) -> None:
+    assert History(store, "mine").seconds("rl", "rl", rate, {"model": ["sft.model"]}) == seconds
+    assert History(store, "mine").seconds("new", "rl", rate, {"model": ["sft.model"]}) == seconds, "by its component"
+
+
+def test_a_stage_behind_another_model_has_another_model_too(store: Store) -> None:
+    history = History(store, "mine")
+    assert history.seconds("sft", "sft", CPU, BIG) is None
+    assert history.seconds("rl", "rl", H100, {"model": ["sft.model"]}) is None

@@ -11,6 +11,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric
 
 from components.contract.artifacts import ArtifactType
 from components.runtime.alarms.words import since_text
+from components.runtime.ledger.approvals import seen_text
+from components.runtime.ledger.records import utc
 from components.runtime.lineage.events import Code, MetricChunk, StageAlarms, StageFinished, StageStarted, UsedArtifact
 from components.runtime.lineage.names import dataset_digest, mlflow_name, mlflow_value
 from components.runtime.system.machine import machine_in_words
@@ -96,6 +98,9 @@ def finish_tags(event: StageFinished) -> dict[str, str]:
         tags["produced_by.run_id"], tags["produced_by.stage"] = event.produced_by.run_id, event.produced_by.stage
     for name in ("run_id", "stage", "step", "checkpoint"):
         tags[f"fork.{name}"] = event.fork.get(name)
+    if approval := event.approval:
+        tags |= {"approved.by": approval["by"], "approved.at": utc(approval["time"])}
+        tags |= {"approved.inputs": approval["inputs"], "approved.seen": seen_text(approval["seen"]) or None}
     for port, output in event.outputs.items():
         tags[f"output.{port}"] = output.digest
         tags[f"output.{port}.uri"] = output.uri

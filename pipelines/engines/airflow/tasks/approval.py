@@ -13,11 +13,9 @@ from pipelines.engines.airflow.graphs.drawing import Question
 if TYPE_CHECKING:
     from pipelines.engines.airflow.tasks.stage_run import StageRun
 
-TIME_LIMIT = "time limit"
-
 
 class ApprovalTask(ApprovalOperator):
-    """Asks before a stage, unless it is cached or skipped; the answer is also recorded in the store, and stands."""
+    """Asks before a stage, cached or not, unless it is skipped; the answer is also in the store, and stands."""
 
     def __init__(self, *, recipe: str, stage: str, question: Question, **operator: Any) -> None:
         limit = question.timeout_seconds
@@ -39,9 +37,9 @@ class ApprovalTask(ApprovalOperator):
 
         run = StageRun(context, self.recipe, self.stage, self.log)
         if run.settled():
-            self.log.info("no approval is needed: the stage does not run")
+            self.log.info("nobody is asked: the stage is skipped, or has ended")
             return None
-        decision = decide(run.job, run.store, lambda job: None)
+        decision = decide(run.question(), run.store, lambda job: None)
         if decision is Decision.WAITING:
             return super().execute(context)
         return self._follow(run, approved=decision is Decision.APPROVED)
@@ -49,7 +47,7 @@ class ApprovalTask(ApprovalOperator):
     def execute_complete(self, context: Any, event: dict[str, Any]) -> Any:
         """Record the answer; the first one stands."""
         from pipelines.engines.airflow.tasks.stage_run import StageRun
-        from pipelines.engines.shared.approvals import Decision, decide, record_decision
+        from pipelines.engines.shared.approvals import TIME_LIMIT, Decision, decide, record_decision
 
         if "error" in event:
             self.process_trigger_event_error(event)
@@ -57,7 +55,7 @@ class ApprovalTask(ApprovalOperator):
         user = event.get("responded_by_user")
         by = (user.get("name") or user.get("id") if isinstance(user, dict) else user) or TIME_LIMIT
         record_decision(run.store, run.run_id, self.stage, approved=self.APPROVE in event["chosen_options"], by=str(by))
-        return self._follow(run, approved=decide(run.job, run.store, lambda job: None) is Decision.APPROVED)
+        return self._follow(run, approved=decide(run.question(), run.store, lambda job: None) is Decision.APPROVED)
 
     def _follow(self, run: StageRun, *, approved: bool) -> None:
         from pipelines.engines.shared.approvals import REJECTED
@@ -65,4 +63,4 @@ class ApprovalTask(ApprovalOperator):
         if not approved:
             run.record_death(REJECTED)
             raise AirflowFailException(f"stage {self.stage!r}: {REJECTED}")
-        self.log.info("approved: %s runs", self.stage)
+        self.log.info("approved: %s goes on", self.stage)

@@ -13,12 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
 from components.runtime.alarms.words import alarm_line, event_lines
+from components.runtime.job.asking import Question
 from components.runtime.job.giving_up import give_up
 from components.runtime.ledger.records import alarms_key, stage_key
 from components.runtime.store import Store, open_store
 from pipelines.engines.airflow.assets import stage_output
 from pipelines.engines.airflow.names import STORE, TRACKED, model_asset, run_id_of
-from pipelines.engines.shared.stage_job import find_job, is_settled, record_death, tries_of
+from pipelines.engines.shared.stage_job import find_job, is_settled, question_of, record_death, tries_of
 from pipelines.runs.view import PlainView
 
 
@@ -83,6 +84,10 @@ class StageRun:
             if self.goes_on(str(error), final=True):
                 return True
             raise AirflowFailException(str(error)) from None
+
+    def question(self) -> Question | None:
+        """Return what a person is asked before the stage, which is not settled; None if it asks nobody."""
+        return question_of(self.job, self.store, self.sink)
 
     def lost(self) -> bool:
         """Return whether all tries are used up and the run goes on: the worker or the pod of the last one was lost."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
-from components.runtime.ledger.records import approval_key, asked_key, failure_key
+from components.runtime.ledger.approvals import open_question
+from components.runtime.ledger.records import asked_key, failure_key
 from components.runtime.store import Store
 from pipelines.engines.driver.record import read as driver_record
 from pipelines.engines.driver.waiting import waiting
@@ -116,7 +117,7 @@ class KubeflowRun:
         run, stage = self._run_id, job.stage
         if failure_key(run, stage) in failed and (found := self._failure(job, state)):
             return found
-        if asked_key(run, stage) in asked and approval_key(run, stage) not in asked:
+        if asked_key(run, stage) in asked and open_question(self._store.get, run, stage):
             return StageState(ASKING)
         if task_name(stage) in state.running:
             return StageState(RUNNING, note=waiting(self._store, run, stage).text)

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from components.runtime.ledger.ledger import load_run
-from components.runtime.ledger.records import approval_key
+from components.runtime.ledger.records import asked_key
 from components.runtime.ledger.shown import show_json
 from components.runtime.store import open_store
 from pipelines.engines.driver.here import drive_here
@@ -254,22 +254,24 @@ def test_what_would_be_another_graph_is_refused_before_any_stage(project: dict[s
     assert "no run had begun" in run.tasks["posttrain-end"].log
 
 
-def test_a_person_is_waited_for(project: dict[str, str]) -> None:
-    run = pipeline_run(project, "asking", "k-asking")
+def test_a_person_is_waited_for_and_for_a_cached_stage_too(project: dict[str, str]) -> None:
     store = open_store(project["POSTTRAIN_STORE"])
-    thread = Thread(target=run.run, daemon=True)
-    thread.start()
-    deadline = time.monotonic() + 240
-    while not (known := store.get("kubeflow/k-asking.json")) or not store.get(
-        approval_key(known["run_id"], "asked.asked")
-    ):
-        thread.join(0.2)
-        assert thread.is_alive() and time.monotonic() < deadline, [task.log for task in run.tasks.values()]
-    assert run.tasks["asked-approve"].state == "RUNNING"
-    assert record_decision(store, known["run_id"], "asked", approved=True, by="a test")
-    thread.join(240)
-    assert run.state == "SUCCEEDED"
-    assert f"posttrain approve {known['run_id']} asked" in run.tasks["asked-approve"].log
+    for name, approved in (("k-asking", True), ("k-cached", False)):
+        run = pipeline_run(project, "asking", name)
+        thread = Thread(target=run.run, daemon=True)
+        thread.start()
+        deadline = time.monotonic() + 240
+        while not (known := store.get(f"kubeflow/{name}.json")) or not store.get(asked_key(known["run_id"], "asked")):
+            thread.join(0.2)
+            assert thread.is_alive() and time.monotonic() < deadline, [task.log for task in run.tasks.values()]
+        assert run.tasks["asked-approve"].state == "RUNNING"
+        assert record_decision(store, known["run_id"], "asked", approved=approved, by="a test")
+        thread.join(240)
+        assert run.state == ("SUCCEEDED" if approved else "FAILED")
+        assert f"posttrain approve {known['run_id']} asked" in run.tasks["asked-approve"].log
+        shown_stages = {stage["name"]: stage for stage in shown(project, name)["stages"]}
+        assert shown_stages["base"]["cache"] == ("miss" if approved else "hit")
+        assert shown_stages["asked"]["approval"]["engine"] == "kubeflow"
 
 
 def test_retries_of_kubeflow_end_at_once_and_a_persons_retry_works(

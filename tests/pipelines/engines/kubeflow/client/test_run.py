@@ -11,6 +11,7 @@ import pytest
 
 from components.contract.errors import InputError, PosttrainError
 from components.contract.job import Job
+from components.runtime.job.asking import Question
 from components.runtime.job.launch import Launch
 from components.runtime.job.progress import text_lines
 from components.runtime.ledger.records import approval_key, stage_entry, stage_key
@@ -140,7 +141,7 @@ def test_following_ends_with_every_state_that_kubeflow_ends_in(run: Followed, st
 def test_a_run_that_waits_for_a_person_who_is_not_here_ends_the_following_only(run: Followed) -> None:
     run.begin()
     run.do("base")
-    assert decide(run.plan.jobs[1], run.store, lambda job: None) is Decision.WAITING
+    assert decide(Question(run.plan.jobs[1], {}), run.store, lambda job: None) is Decision.WAITING
     assert run.follower.follow() == ("choices-1", "waiting")
     assert run.served.verbs == []
     assert run.view.told[-1] == ("scored", "approval")
@@ -149,7 +150,7 @@ def test_a_run_that_waits_for_a_person_who_is_not_here_ends_the_following_only(r
 def test_a_person_who_is_here_is_asked_once_and_the_answer_is_in_the_store(run: Followed) -> None:
     run.begin()
     run.do("base")
-    decide(run.plan.jobs[1], run.store, lambda job: None)
+    decide(Question(run.plan.jobs[1], {}), run.store, lambda job: None)
     run.view.answer = True
     original = run.client.state
 
