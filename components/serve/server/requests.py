@@ -10,6 +10,7 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from components.modeling.text.prompting import tokenize, tokenize_texts
 from components.serve.server.drawing import Drawn, Wanted
 
 MAX_SEED = 2**63
@@ -92,7 +93,8 @@ def _text_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) ->
     if not isinstance(prompt, str):
         raise BadRequest("prompt: expected a text")
     special = body.get("add_special_tokens", True)
-    return list(tokenizer(prompt, add_special_tokens=special is not False)["input_ids"])
+    encode = tokenize if special is False else tokenize_texts
+    return encode(tokenizer, [prompt])[0]
 
 
 def _is_message(value: Any) -> bool:
