@@ -115,7 +115,7 @@ def check_vocabulary(ends: TurnEnds, tokenizer: PreTrainedTokenizerBase | None, 
         )
 
 
-_templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd]] = WeakKeyDictionary()
+_templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd | str]] = WeakKeyDictionary()
 
 
 def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
@@ -127,8 +127,13 @@ def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
     template = tokenizer.chat_template
     known = _templates.get(tokenizer)
     if known is None or known[0] != template:
-        known = (template, _try_template(tokenizer))
+        try:
+            known = (template, _try_template(tokenizer))
+        except InputError as error:  # kept too: a template may take seconds to fail
+            known = (template, str(error))
         _templates[tokenizer] = known
+    if isinstance(known[1], str):
+        raise InputError(known[1])
     return known[1]
 
 
@@ -147,17 +152,16 @@ def render_messages(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
 ) -> str:
     """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot."""
-    from jinja2 import TemplateError
+    from components.contract.chat_template import ERRORS, render
 
     try:
-        return tokenizer.apply_chat_template(
+        return render(
+            tokenizer.get_chat_template(),
             [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=generation,
-            date_string=TODAY,
+            generation=generation,
+            **{**tokenizer.special_tokens_map, "date_string": TODAY},
         )
-    # A template is a program in the model folder: whatever it raises is an error of that folder.
-    except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+    except ERRORS as error:
         turns = {1: "a user turn", 2: "a user and an assistant turn"}.get(len(messages))
         if turns is None or messages[0]["role"] != "user":
             turns = f"messages of {', '.join(str(message['role']) for message in messages)}"

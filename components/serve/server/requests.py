@@ -73,7 +73,7 @@ def answer(asked: Asked, drawn: Drawn, tokenizer: PreTrainedTokenizerBase, model
 
 
 def _chat_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    from jinja2 import TemplateError
+    from components.contract.chat_template import ERRORS, render
 
     messages = body.get("messages")
     if not (isinstance(messages, list) and messages and all(map(_is_message, messages))):
@@ -82,8 +82,8 @@ def _chat_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) ->
         raise BadRequest("the model has no chat template; ask /v1/completions")
     plain = [{"role": message["role"], "content": message["content"]} for message in messages]
     try:
-        text = tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
-    except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+        text = render(tokenizer.get_chat_template(), plain, generation=True, **tokenizer.special_tokens_map)
+    except ERRORS as error:
         raise BadRequest(f"the chat template cannot render the messages: {type(error).__name__}") from error
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
