@@ -20,6 +20,7 @@ from pipelines.cli.stores import store_of
 from pipelines.language.problems import RecipeErrors
 from pipelines.plan.advice import advice
 from pipelines.plan.budgets import budget_lines
+from pipelines.plan.first_prompts import first_prompts
 from pipelines.plan.known import need_sound
 from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import Fit, memory_fits, stages_of_unknown_models
@@ -100,6 +101,8 @@ def _print_plan(planned: Plan, stages: Sequence[StageForecast]) -> None:
     for line in budget_lines(recipe, stages):
         print_text(line)
     _print_memory(recipe)
+    for prompt in first_prompts(recipe):
+        print_text(prompt.line)
     _print_notes(recipe)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from components.contract.job import FirstOf, StageRef, alternatives, reference_text
 from components.runtime.inputs.choice import State, choose
+from pipelines.plan.first_prompts import prompt_faults
 from pipelines.plan.judged import unaudited_judges
 from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import memory_warnings
@@ -33,6 +34,8 @@ def advice(recipe: Recipe) -> list[str]:
     for stage, mark, line in missing_files(recipe):
         about.setdefault(f"{mark}: {line}; plan and run refuse this where the stages run", []).append(stage.name)
     for name, line in pool_defaults(recipe):
+        about.setdefault(line, []).append(name)
+    for name, line in prompt_faults(recipe):
         about.setdefault(line, []).append(name)
     for name, line in memory_warnings(recipe):
         about.setdefault(line, []).append(name)

@@ -142,9 +142,8 @@ def _sizes(stage: Stage, model: Any) -> Any:
 
 def _outside(reference: UriRef) -> Mapping[str, Any] | None:
     """Return the config.json of a local model folder, or of a cached Hugging Face model."""
-    scheme, _, rest = reference.uri.partition(":")
-    path = _cached_config(rest) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / "config.json"
-    if path is None or not path.is_file():
+    path = model_file(reference, "config.json")
+    if path is None:
         return None
     try:
         config = json.loads(path.read_text(encoding="utf-8"))
@@ -153,10 +152,17 @@ def _outside(reference: UriRef) -> Mapping[str, Any] | None:
     return config if isinstance(config, Mapping) else None
 
 
-def _cached_config(name: str) -> Path | None:
+def model_file(reference: UriRef, name: str) -> Path | None:
+    """Return a file of a local model folder, or of a cached Hugging Face model; None if it is not there."""
+    scheme, _, rest = reference.uri.partition(":")
+    path = _cached(rest, name) if scheme == "hf" else Path(rest if scheme == "file" else reference.uri) / name
+    return path if path is not None and path.is_file() else None
+
+
+def _cached(model: str, name: str) -> Path | None:
     try:
         from huggingface_hub import try_to_load_from_cache
     except ImportError:
         return None
-    found = try_to_load_from_cache(name.strip("/"), "config.json")
+    found = try_to_load_from_cache(model.strip("/"), name)
     return Path(found) if isinstance(found, str) else None

@@ -9,6 +9,7 @@ from components.contract.job import reference_text
 from components.contract.memory import GIB
 from components.runtime.costs.amounts import Amount, total
 from pipelines.plan.advice import advice
+from pipelines.plan.first_prompts import first_prompts
 from pipelines.plan.forecast import StageForecast
 from pipelines.plan.memory import Fit, memory_fits
 from pipelines.plan.plan import Plan
@@ -34,6 +35,7 @@ def plan_json(planned: Plan, stages: Sequence[StageForecast]) -> dict[str, Any]:
         "without_basis": [stage.job.stage for stage in stages if stage.gpu_hours is None],
         "cost": cost_of(stages).to_json(),
         "memory": {name: _memory_json(fits) for name, fits in memory_fits(recipe).items()},
+        "prompts": [{"model": prompt.model, "text": prompt.text, **prompt.facts} for prompt in first_prompts(recipe)],
         "notes": advice(recipe),
     }
 

@@ -15,7 +15,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from components.contract.errors import InputError
 from components.modeling.text.tokenizer import TINY_CHAT_TEMPLATE
-from components.modeling.text.turn_ends import TurnEnds, find_turn_ends, render_chat, template_end
+from components.modeling.text.turn_ends import PROBE, TurnEnds, find_turn_ends, render_chat, template_end
 
 
 class Encoded(NamedTuple):
@@ -40,7 +40,7 @@ def encode_prompts(
     if not prompts:
         return []
     _check(tokenizer, ends)
-    return tokenize(tokenizer, [_render_prompt(tokenizer, prompt) for prompt in prompts])
+    return _tokenize_openings(tokenizer, [_render_prompt(tokenizer, prompt) for prompt in prompts])
 
 
 def encode_example(
@@ -63,8 +63,8 @@ def encode_examples(
         return []
     ends = _check(tokenizer, ends)
     rendered = [_render_example(tokenizer, prompt, response) for prompt, response in examples]
-    prompts = tokenize(tokenizer, [start for start, _ in rendered])
-    wholes = tokenize(tokenizer, [start + rest for start, rest in rendered])
+    prompts = _tokenize_openings(tokenizer, [start for start, _ in rendered])
+    wholes = _tokenize_openings(tokenizer, [start + rest for start, rest in rendered])
     return [
         _mask_response(tokenizer, ends, prompt, whole, rest)
         for prompt, whole, (_, rest) in zip(prompts, wholes, rendered, strict=True)
@@ -72,7 +72,10 @@ def encode_examples(
 
 
 def encode_text(tokenizer: PreTrainedTokenizerBase, text: str) -> Encoded:
-    """Return tokens of plain text followed by eos; all but the first are targets of the loss."""
+    """Return tokens of plain text, begun as the tokenizer begins one and followed by eos.
+
+    All but the first are targets of the loss.
+    """
     return encode_texts(tokenizer, [text])[0]
 
 
@@ -82,7 +85,7 @@ def encode_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> li
         return []
     if tokenizer.eos_token_id is None:
         raise InputError("the tokenizer has no eos_token: no text could ever end; set one in tokenizer_config.json")
-    encoded = [[*tokens, tokenizer.eos_token_id] for tokens in tokenize(tokenizer, texts)]
+    encoded = [[*tokens, tokenizer.eos_token_id] for tokens in tokenize_texts(tokenizer, texts)]
     return [Encoded(tokens, [True] * len(tokens)) for tokens in encoded]
 
 
@@ -143,6 +146,31 @@ def _check(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds | None) -> TurnEnd
 def tokenize(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
     """Return the token ids of rendered texts, nothing added."""
     return tokenizer(list(texts), add_special_tokens=False, return_attention_mask=False)["input_ids"]
+
+
+def tokenize_texts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of plain texts, each begun as the tokenizer begins one: with BOS for Llama's and Gemma's.
+
+    A text that begins so itself gets no second BOS. Tokens that the tokenizer appends (eos, a separator) are left out.
+    """
+    start = text_start(tokenizer)
+    encoded = tokenize(tokenizer, texts)
+    return [tokens if tokens[: len(start)] == start else [*start, *tokens] for tokens in encoded] if start else encoded
+
+
+def text_start(tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return the special tokens that the tokenizer puts before a text; usually BOS or none."""
+    (plain,) = tokenize(tokenizer, [PROBE])
+    whole: list[int] = tokenizer([PROBE], return_attention_mask=False)["input_ids"][0]
+    if not plain or whole == plain:
+        return []
+    places = range(len(whole) - len(plain) + 1)
+    return whole[: next((at for at in places if whole[at : at + len(plain)] == plain), 0)]
+
+
+def _tokenize_openings(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of rendered prompts: a chat template writes BOS itself if the model wants it."""
+    return tokenize(tokenizer, texts) if tokenizer.chat_template else tokenize_texts(tokenizer, texts)
 
 
 def _render_prompt(tokenizer: PreTrainedTokenizerBase, prompt: str) -> str:

@@ -12,7 +12,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 from weakref import WeakKeyDictionary
 
+from components.contract.chat_template import ERRORS, render
 from components.contract.errors import InputError, did_you_mean
+from components.contract.prompt_layout import PROBE, QUESTION, drops_system, ignored_header
 from components.modeling.text.tokenizer import ANSWER, THINK, TINY_CHAT_TEMPLATE
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
 TEXT_MARKS = frozenset({THINK, "</think>", ANSWER, "</answer>"})
 """Marks that verifiers and metrics read: text, although some tokenizers hold them as special tokens."""
-QUESTION, PROBE = "What is six times seven?", "forty-two"
 TODAY = "26 Jul 2024"
 """The date for Llama 3's templates, which otherwise write the current one: prompts must not depend on the day."""
 
@@ -76,6 +77,10 @@ class TemplateEnd(NamedTuple):
     """The mark that ends the turn; None if the template writes none."""
     tail: str
     """All text after the response, such as "<|im_end|>\\n"."""
+    header: str = ""
+    """Text before the response that the template leaves out of the generation prompt, which it ignores."""
+    drops_system: bool = False
+    """Whether it leaves system messages out."""
 
 
 def find_turn_ends(
@@ -115,7 +120,7 @@ def check_vocabulary(ends: TurnEnds, tokenizer: PreTrainedTokenizerBase | None, 
         )
 
 
-_templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd]] = WeakKeyDictionary()
+_templates: WeakKeyDictionary[PreTrainedTokenizerBase, tuple[Any, TemplateEnd | str]] = WeakKeyDictionary()
 
 
 def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
@@ -127,8 +132,13 @@ def template_end(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
     template = tokenizer.chat_template
     known = _templates.get(tokenizer)
     if known is None or known[0] != template:
-        known = (template, _try_template(tokenizer))
+        try:
+            known = (template, _try_template(tokenizer))
+        except InputError as error:  # kept too: a template may take seconds to fail
+            known = (template, str(error))
         _templates[tokenizer] = known
+    if isinstance(known[1], str):
+        raise InputError(known[1])
     return known[1]
 
 
@@ -147,17 +157,23 @@ def render_messages(
     tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
 ) -> str:
     """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot."""
-    from jinja2 import TemplateError
-
-    try:
-        return tokenizer.apply_chat_template(
-            [dict(message) for message in messages],
-            tokenize=False,
-            add_generation_prompt=generation,
-            date_string=TODAY,
+    text = _rendered(tokenizer, messages, generation=generation)
+    end = template_end(tokenizer)
+    if end.drops_system and messages[0]["role"] == "system":
+        raise InputError(
+            "the chat template leaves system messages out, so that different contexts become one; use a template that "
+            "renders them, or write their text into the user's message"
         )
-    # A template is a program in the model folder: whatever it raises is an error of that folder.
-    except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
+    return text + end.header if generation else text
+
+
+def _rendered(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
+) -> str:
+    try:
+        plain = [dict(message) for message in messages]
+        return render(tokenizer.get_chat_template(), plain, generation=generation, **_variables(tokenizer))
+    except ERRORS as error:
         turns = {1: "a user turn", 2: "a user and an assistant turn"}.get(len(messages))
         if turns is None or messages[0]["role"] != "user":
             turns = f"messages of {', '.join(str(message['role']) for message in messages)}"
@@ -168,12 +184,17 @@ def render_messages(
         ) from error
 
 
+def _variables(tokenizer: PreTrainedTokenizerBase) -> dict[str, Any]:
+    return {**tokenizer.special_tokens_map, "date_string": TODAY}
+
+
 def _try_template(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
     if not tokenizer.chat_template:
         return TemplateEnd(None, "")
     if tokenizer.chat_template == TINY_CHAT_TEMPLATE:
         return TemplateEnd(tokenizer.eos_token_id, str(tokenizer.eos_token))
-    rendered = render_chat(tokenizer, QUESTION, PROBE)
+    answered = [{"role": "user", "content": QUESTION}, {"role": "assistant", "content": PROBE}]
+    rendered = _rendered(tokenizer, answered, generation=False)
     _, response, tail = rendered.rpartition(PROBE)
     if not response:
         raise InputError(
@@ -188,7 +209,15 @@ def _try_template(tokenizer: PreTrainedTokenizerBase) -> TemplateEnd:
                 f"the chat template ends a turn with {tail.strip()!r}, which is no token of the tokenizer, so that no "
                 "response could stop there; add it as a special token, or use a template whose mark the tokenizer has"
             )
-    return TemplateEnd(token, tail)
+    template, variables = tokenizer.get_chat_template(), _variables(tokenizer)
+    return TemplateEnd(token, tail, _header(template, variables), drops_system(template, variables))
+
+
+def _header(template: str, variables: Mapping[str, Any]) -> str:
+    try:
+        return ignored_header(template, variables)
+    except ERRORS:  # said when a prompt is rendered
+        return ""
 
 
 def _added(tokenizer: PreTrainedTokenizerBase, *, special: bool = False) -> Iterator[tuple[int, str]]:

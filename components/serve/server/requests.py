@@ -10,6 +10,9 @@ from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
+from components.contract.errors import InputError
+from components.modeling.text.prompting import tokenize, tokenize_texts
+from components.modeling.text.turn_ends import render_messages
 from components.serve.server.drawing import Drawn, Wanted
 
 MAX_SEED = 2**63
@@ -72,8 +75,6 @@ def answer(asked: Asked, drawn: Drawn, tokenizer: PreTrainedTokenizerBase, model
 
 
 def _chat_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) -> list[int]:
-    from jinja2 import TemplateError
-
     messages = body.get("messages")
     if not (isinstance(messages, list) and messages and all(map(_is_message, messages))):
         raise BadRequest("messages: expected a list of {role, content}, both texts")
@@ -81,9 +82,9 @@ def _chat_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) ->
         raise BadRequest("the model has no chat template; ask /v1/completions")
     plain = [{"role": message["role"], "content": message["content"]} for message in messages]
     try:
-        text = tokenizer.apply_chat_template(plain, tokenize=False, add_generation_prompt=True)
-    except (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError) as error:
-        raise BadRequest(f"the chat template cannot render the messages: {type(error).__name__}") from error
+        text = render_messages(tokenizer, plain, generation=True)
+    except InputError as error:
+        raise BadRequest(str(error)) from error
     return list(tokenizer(text, add_special_tokens=False)["input_ids"])
 
 
@@ -92,7 +93,8 @@ def _text_prompt(body: Mapping[str, Any], tokenizer: PreTrainedTokenizerBase) ->
     if not isinstance(prompt, str):
         raise BadRequest("prompt: expected a text")
     special = body.get("add_special_tokens", True)
-    return list(tokenizer(prompt, add_special_tokens=special is not False)["input_ids"])
+    encode = tokenize if special is False else tokenize_texts
+    return encode(tokenizer, [prompt])[0]
 
 
 def _is_message(value: Any) -> bool:
