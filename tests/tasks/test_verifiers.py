@@ -13,7 +13,7 @@ from components.runtime.sandbox import NoSandbox, backends
 from components.tasks import sandboxed
 from components.tasks.item import Item
 from components.tasks.verifiers import math_verify
-from components.tasks.verifiers.numeric import parse_number
+from components.tasks.numbers import parse_number
 from components.tasks.verify import Outcome, Verdict, verify, verify_all, wrong
 
 
