@@ -17,14 +17,16 @@ WRAPPED = re.compile(
 SPACES = re.compile(r"(?:\\[,;:! ]|\\quad|\\qquad|~|\s)+")
 LEAD = re.compile(
     r"[*_]*(?:(?:so|thus|therefore|hence|and|then),?\s+)?(?:the\s+|my\s+)?(?:final\s+|correct\s+|right\s+)?"
-    r"(?:answer|result|solution|total|sum|value)[*_]*(?:\s+(?:is|equals)\b\s*:?|\s*[:=])[*_\s]*",
+    r"(?:answer|result|solution|total|sum|value)[*_]*(?:\s+(?:is|equals)\b\s*:?|\s*[:=])(?:\*\*(?=\s))?\s*",
     re.IGNORECASE,
 )
 CLOSING = re.compile(r"[.\s]*\bI hope it is correct\.?$", re.IGNORECASE)
+HEAD = re.compile(r"(?:\*\*([^*\d]*\d[^*]{0,60})\*\*|\$([^$]{1,60})\$)([\s,.][^\d*$]*)")
+"""A number in bold type or LaTeX, and words without another number behind it."""
 NEARLY = re.compile(r"(?:\\approx|\\simeq|\\sim|\u2248|=|(?:approximately|about|roughly|exactly)\s)\s*", re.IGNORECASE)
 NAME = re.compile(
-    r"((?:\\(?:text|mathrm)\{[A-Za-z ]{1,40}\}|\\?[A-Za-z][A-Za-z ]{0,30})(?:_(?:\w|\{\w{1,8}\}))?(?:\([\w, ]{1,12}\))?)"
-    r"\s*(?:=|\\approx\b|\u2248)\s*(?=\S)"
+    r"((?:\\(?:text|mathrm)\{[A-Za-z ]{1,40}\}|\\?[A-Za-z][A-Za-z ]{0,30})(?:_(?:\w|\{\w{1,8}\}))?"
+    r"(?:\([\w, ]{1,12}\))?)\s*(?:=|\\approx\b|\u2248)\s*(?=\S)"
 )
 
 
@@ -54,14 +56,31 @@ def bare_answer(text: str) -> Bare:
     return Bare(text, name)
 
 
+def without_layers(text: str) -> str:
+    """Return a formula without bold type, a sentence's lead and its final full stop; its LaTeX stays as it is."""
+    for _ in range(MOST_LAYERS):
+        before, text = text, CLOSING.sub("", text).strip()
+        if text.startswith("**") and text.endswith("**") and len(text) > 4:
+            text = text[2:-2]
+        elif text.endswith(".") and not text.endswith(".."):
+            text = text[:-1]
+        elif lead := LEAD.match(text):
+            text = text[lead.end() :]
+        if text == before:
+            break
+    return text
+
+
 def _outer_off(text: str) -> str:
     for opening, closing in PAIRS:
         inside = text[len(opening) : -len(closing)]
-        if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
-            if not any(mark in inside for mark in {opening, closing}):
-                return inside.strip()
+        whole = text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing)
+        if whole and not any(mark in inside for mark in {opening, closing}):
+            return inside.strip()
     if wrapped := WRAPPED.fullmatch(text):
         return wrapped[1].strip()
+    if head := HEAD.fullmatch(text):
+        return f"{head[1] or head[2]}{head[3]}".strip()
     return text.rstrip(".").rstrip() if text.endswith(".") else text
 
 

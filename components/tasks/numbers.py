@@ -43,8 +43,9 @@ POWER = re.compile(
 )
 TEN = re.compile(r"10\s*\^\s*(?:\{\s*([+-]?\d+)\s*\}|([+-]?\d+))")
 PERCENT = re.compile(r"\s*\\?%")
-DEGREES = re.compile(r"\s*(?:\^\s*(?:\\circ|\{\s*\\circ\s*\})|\u00b0|\\degree)")
-POWER_OF_UNIT = re.compile(r"(?<=[A-Za-z}])\s*(?:\^\s*\{?\s*[23]\s*\}?|[\u00b2\u00b3])")
+DEGREES = re.compile(r"\s*(?:\^\s*(?:\\circ|\{\s*\\circ\s*\})|\u00b0|\\degree)(?:\s*[CF]\b)?")
+POWER_OF_UNIT = re.compile(r"(?<=[A-Za-z])\s*(?:\^\s*\{?\s*([23])\s*\}?|([\u00b2\u00b3]))")
+RAISED_UNIT = {"\u00b2": "2", "\u00b3": "3"}
 UNIT = re.compile(r"[^\W\d_]+(?:[ /.-]+[^\W\d_]+){0,4}")
 SIGNS = str.maketrans(
     {"\u2212": "-", "\u2012": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-", "\uff05": "%", "\uff0e": ".",
@@ -58,16 +59,18 @@ VULGAR = {
     "\u215c": "3/8", "\u215d": "5/8", "\u215e": "7/8",
 }  # fmt: skip
 SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12, "dozen": 12}
-NO_UNITS = frozenset(
-    "or and to plus minus times over mod modulo choose of not no is isn isnt are was wrong incorrect false if but except "
-    "less more than least most between pi sqrt sin cos tan log ln exp factorial squared cubed half third quarter thirds "
-    "quarters halves tenths base binary hex remainder r then because so maybe perhaps with point e i k n t u v w x y z "
-    "a b c d f j p q".split()
+NO_UNIT = re.compile(
+    r"or|and|to|plus|minus|times|over|mod|modulo|choose|of|not|no|isn|isnt|are|was|wrong|incorrect|false|but|except|less"
+    r"|more|than|least|most|between|sqrt|sin|cos|tan|log|exp|factorial|squared|cubed|half|thirds?|quarters?|halves|tenths"
+    r"|base|binary|hex|remainder|then|because|maybe|perhaps|with|point|one|two|three|four|five|six|seven|eight|nine|ten"
 )
-ATTACHED = frozenset(
-    "mm cm dm km nm mg kg lb lbs oz ml cl dl hz khz mhz kw kwh kj kpa pa mph kmh km/h m/s ft yd mi min mins sec secs hr "
-    "hrs am pm usd eur deg rad".split()
+"""Words that make something else of the number before them."""
+SHORT_UNIT = re.compile(
+    r"[mcdkn]m|[mk]?g|lbs?|oz|[mcd]l|[km]?hz|kwh?|kj|k?pa|mph|kmh|km/h|m/s|ft|yd|mi|sec|hrs?|[ap]m|usd|eur|deg|rad|min"
 )
+SMALL_WORD = re.compile(r"[mghsl]|in|on|at|by|a|an|us")
+"""Short words that a space must part from the number: measures, and the small words of a longer unit."""
+VOWEL = re.compile(r"[aeiouy]|[^\x00-\x7f]")
 
 
 class Number(NamedTuple):
@@ -207,12 +210,21 @@ def _unit(text: str) -> str | None:
         return ""
     degrees = DEGREES.match(text)
     rest = text[degrees.end() :] if degrees else text
-    words = POWER_OF_UNIT.sub("", SPACES.sub(" ", WRAPPED.sub(r" \1 ", rest)))
+    words = SPACES.sub(" ", WRAPPED.sub(r" \1 ", rest))
+    powers = "".join(match[1] or RAISED_UNIT[match[2]] for match in POWER_OF_UNIT.finditer(words))
+    words = POWER_OF_UNIT.sub("", words)
     if "\n" in rest:
         return None
     spaced, words = words[:1] == " " or bool(degrees), words.strip().rstrip(".").casefold()
     if not words:
         return "degrees" if degrees else ""
-    if not UNIT.fullmatch(words) or not (spaced or words in ATTACHED):
+    if not UNIT.fullmatch(words) or not (spaced or SHORT_UNIT.fullmatch(words)):
         return None
-    return None if NO_UNITS.intersection(re.split(r"[ /.-]+", words)) else words
+    return words + powers if all(map(_names_unit, re.split(r"[ /.-]+", words))) else None
+
+
+def _names_unit(word: str) -> bool:
+    """Return whether a word may belong to a unit; `x`, `ab` and `xyz` are variables."""
+    if SHORT_UNIT.fullmatch(word) or SMALL_WORD.fullmatch(word):
+        return True
+    return (len(word) > 2 or not word.isascii()) and bool(VOWEL.search(word)) and not NO_UNIT.fullmatch(word)
