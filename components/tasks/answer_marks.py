@@ -20,7 +20,7 @@ LEAD = re.compile(
     r"(?:answer|result|solution|total|sum|value)[*_]*(?:\s+(?:is|equals)\b\s*:?|\s*[:=])(?:\*\*(?=\s))?\s*",
     re.IGNORECASE,
 )
-CLOSING = re.compile(r"[.\s]*\bI hope it is correct\.?$", re.IGNORECASE)
+CLOSING = re.compile(r"\bI hope it is correct\.?$", re.IGNORECASE)
 HEAD = re.compile(r"(?:\*\*([^*\d]*\d[^*]{0,60})\*\*|\$([^$]{1,60})\$)([\s,.][^\d*$]*)")
 """A number in bold type or LaTeX, and words without another number behind it."""
 NEARLY = re.compile(r"(?:\\approx|\\simeq|\\sim|\u2248|=|(?:approximately|about|roughly|exactly)\s)\s*", re.IGNORECASE)

@@ -101,6 +101,12 @@ def after_thought(response: str) -> str:
     return _ending_block(rest) or _complete_before(response, marks)
 
 
+def answer_block(text: str) -> str | None:
+    """Return what the last complete answer block holds, else all behind the last `<answer>`; None for neither."""
+    block = _last_block(text)
+    return None if block is None else block.text
+
+
 def path_to_answer(response: str) -> str:
     """Return what a response writes before its answer, marks and repeated white space aside."""
     before, mark, _ = response.rpartition(ANSWER_OPEN)

@@ -17,19 +17,22 @@ LETTER = re.compile(
 )
 OWN_MARK = re.compile(r"[(\[]?[a-z](?:[)\].:]| [-\u2013\u2014] |\s*\n)")
 REJECTED = re.compile(
-    r"[)\]}*.]*\s*(?:\b(?:is|was|are)(?:\s+also)?\s+(?:wrong|incorrect|not|false)\b|\bisn't\b)", re.IGNORECASE
+    r"[)\]}*.]{0,6}\s{0,3}(?:\b(?:is|was|are)(?:\s{1,3}also)?\s{1,3}(?:wrong|incorrect|not|false)\b|\bisn't\b)",
+    re.IGNORECASE,
 )
-BEFORE = r"[\s:=*$]*(?:\\(?:text|textbf|mathrm|mathbf|boxed)\{)*[(\[*]*"
+BEFORE = r"[\s:=*$]{0,12}(?:\\(?:text|textbf|mathrm|mathbf|boxed)\{){0,3}[(\[*]{0,4}"
 ONE = r"(?-i:([A-Z]))(?![\w'])(?!(?<=[AI]) (?!because|since|as)[a-z])"
 """A capital letter by itself; A and I are words where one in small letters follows."""
 STATED = re.compile(
-    r"\b(?:(?:answer|(?:correct|right|best) (?:option|choice))\b(?:\s+(?:is|would be|should be|must be))?"
-    rf"|I (?:choose|pick|select)|go with)(?:\s*:?\s*(?:option|choice|answer))?\b{BEFORE}{ONE}",
+    r"\b(?:(?:answer|(?:correct|right|best) (?:option|choice))\b(?:\s{1,3}(?:is|would be|should be|must be))?"
+    rf"|I (?:choose|pick|select)|go with)(?:[\s:]{{0,4}}(?:option|choice|answer))?\b{BEFORE}{ONE}",
     re.IGNORECASE,
 )
 """Says which option is the answer: `Final answer: B`, `I choose option (B)`."""
 NAMED = re.compile(rf"\b(?:option|choice)\b{BEFORE}{ONE}", re.IGNORECASE)
-ANOTHER = re.compile(r"[)\]}*.]*\s*(?:[,/]\s*[(\[*]*[A-Z]|(?i:\b(?:or|and)\b\s*[(\[*]*[A-Z]))(?![\w'])")
+ANOTHER = re.compile(
+    r"[)\]}*.]{0,6}\s{0,3}(?:[,/]\s{0,3}[(\[*]{0,4}[A-Z]|(?i:\b(?:or|and)\b\s{0,3}[(\[*]{0,4}[A-Z]))(?![\w'])"
+)
 TEXT = ExactConfig(punctuation=False)
 
 

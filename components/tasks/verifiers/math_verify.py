@@ -46,10 +46,12 @@ def math_verify(item: Item, response: str, *, config: MathVerifyConfig) -> Verdi
     (github.com/huggingface/Math-Verify).
     """
     text = extract_answer(response, config.unmarked)
-    if text and (text == item.answer.strip() or _plainly_equal(item.answer, text)):
+    if text and text == item.answer.strip():
         return RIGHT
     if len(text) > MAX_CHARS:
         return wrong(f"longer than {MAX_CHARS} characters")
+    if _plainly_equal(item.answer, text):
+        return RIGHT
     if unclosed_box(text) or differ_in_kind(item.answer, text):
         return wrong(f"answered {text[:80]!r}")
 
