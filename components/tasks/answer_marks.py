@@ -12,7 +12,7 @@ from typing import NamedTuple
 MOST_LAYERS = 12
 PAIRS = (("**", "**"), ("__", "__"), ("`", "`"), ("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("{", "}"))
 WRAPPED = re.compile(
-    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph|bm|displaystyle|boxed|fbox)\s*\{([^{}]*)\}"
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|hbox|emph|bm|displaystyle|boxed|fbox)\s*\{((?:[^{}]|\{,\})*)\}"
 )
 SPACES = re.compile(r"(?:\\[,;:! ]|\\quad|\\qquad|~|\s)+")
 LEAD = re.compile(

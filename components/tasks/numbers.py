@@ -42,7 +42,7 @@ POWER = re.compile(
     r"\s*(?:\\times|\\cdot|[\u00d7\u00b7*x])\s*10\s*(?:\^|\*\*)\s*(?:\{\s*([+-]?\d+)\s*\}|\(\s*([+-]?\d+)\s*\)|([+-]?\d+))"
 )
 TEN = re.compile(r"10\s*\^\s*(?:\{\s*([+-]?\d+)\s*\}|([+-]?\d+))")
-PERCENT = re.compile(r"\s*\\?%")
+PERCENT = re.compile(r"(?:\\[,;:! ]|\s)*\\?%")
 DEGREES = re.compile(r"\s*(?:\^\s*(?:\\circ|\{\s*\\circ\s*\})|\u00b0|\\degree)(?:\s*[CF]\b)?")
 POWER_OF_UNIT = re.compile(r"(?<=[A-Za-z])\s*(?:\^\s*\{?\s*([23])\s*\}?|([\u00b2\u00b3]))")
 RAISED_UNIT = {"\u00b2": "2", "\u00b3": "3"}

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from components.runtime.sandbox import NoSandbox, backends
 from components.tasks import sandboxed
 from components.tasks.item import Item
-from components.tasks.verifiers import math_verify
 from components.tasks.numbers import parse_number
+from components.tasks.verifiers import math_verify
 from components.tasks.verify import Outcome, Verdict, verify, verify_all, wrong
 
 
