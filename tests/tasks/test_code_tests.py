@@ -133,7 +133,7 @@ def test_names_that_judges_import_define_no_entry_point() -> None:
     [
         "```python\nprint(sum(map(int, input().split())))\n```\nFor instance:\n```python\nprint(3 + 4)\n```",
         "```python\nprint(sum(map(int, input().split())))\nexit()\n```",
-        "```python\ndef main():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    main()\n```",
+        "```python\ndef go():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    go()\n```",
     ],
 )
 def test_the_block_that_reads_the_input_is_the_program_of_runs(response: str) -> None:

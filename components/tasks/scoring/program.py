@@ -76,6 +76,7 @@ def _entry(names: dict[str, Any], entry: str) -> Any:
 
 def run(argument: dict[str, Any]) -> None:
     """Run `source` as a program that reads `stdin`; what it prints is in the reply. Leaving with 0 is no error."""
+    vars(builtins).update(SITE)
     try:
         run_python(argument)
     except SystemExit as error:
