@@ -26,7 +26,7 @@ def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
     r"""Judge by the value of a number: integers, decimals, 1,000s, 1e3, 3/4, 3\frac{1}{2}, 50 %, currency, units.
 
     Text that is not a single number is WRONG, and so is another unit or name than the reference's where both have one.
-    `50%` is right for 0.5, and for 50 too. A reference that is no number is a broken item. Every doubt that
+    `50%` is right for 0.5, and for 50 too, as 50 is for `50%`. A reference that is no number is a broken item. Every doubt that
     components/tasks/numbers.py names falls to WRONG.
     """
     expected = read_number(item.answer)
@@ -45,8 +45,9 @@ def agree(expected: Number, given: Number, config: NumericConfig) -> bool:
         return False
     if _is_near(given.value, expected.value, config):
         return True
-    # a reference above 1 without a sign is a number of percent, if the answer has the sign
-    return given.unit == "%" and not expected.unit and abs(expected.value) > 1 and given.value * 100 == expected.value
+    # beside a number above 1 without a unit, a percent sign says what both count: 50% and 50
+    signed, bare = (given, expected) if given.unit == "%" else (expected, given)
+    return signed.unit == "%" and not bare.unit and abs(bare.value) > 1 and signed.value * 100 == bare.value
 
 
 def _units(expected: Number, given: Number) -> tuple[str, str]:
