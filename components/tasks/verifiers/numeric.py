@@ -26,8 +26,8 @@ def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
     r"""Judge by the value of a number: integers, decimals, 1,000s, 1e3, 3/4, 3\frac{1}{2}, 50 %, currency, units.
 
     Text that is not a single number is WRONG, and so is another unit or name than the reference's where both have one.
-    `50%` is right for 0.5, and for 50 too, as 50 is for `50%`. A reference that is no number is a broken item. Every doubt that
-    components/tasks/numbers.py names falls to WRONG.
+    `50%` is right for 0.5, and for 50 too, as 50 is for `50%`. A reference that is no number is a broken item. Every
+    doubt that components/tasks/numbers.py names falls to WRONG.
     """
     expected = read_number(item.answer)
     if expected is None:
