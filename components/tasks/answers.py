@@ -1,7 +1,8 @@
 r"""Finding the answer in a response: the one place that decides what a response answers.
 
-An answer stands behind the thought. `<think>`, `<thinking>` and `[THINK]` open one, and a template may have opened it
-before the response. A thought that is not closed was cut, and answers nothing; so does one with nothing behind it.
+An answer stands behind the thought. `<think>`, `<thinking>`, `<reasoning>` and `[THINK]` open one, and a template may
+have opened it before the response. A thought that is not closed was cut, and answers nothing; so does one with nothing
+behind it.
 Two forms of `<answer>` count beside a thought, because models are trained to write them: one that ends an unclosed
 thought (`<think>12+3=15<answer>15`), and a complete one before a thought.
 """
@@ -19,7 +20,11 @@ from components.contract.params import Params
 
 ANSWER_OPEN, ANSWER_CLOSE = "<answer>", "</answer>"
 THINK_OPEN, THINK_CLOSE = "<think>", "</think>"
-THOUGHT = re.compile(r"<(?P<close>/?)think(?:ing)?>|\[(?P<shut>/?)THINK\]")
+THOUGHT = re.compile(
+    r"<(?P<close>/?)(?:think(?:ing)?|reasoning)>|\[(?P<shut>/?)THINK\]"
+    r"|<\|channel\|>(?:(?P<final>final)|analysis)\b[^<]{0,80}<\|message\|>"
+)
+"""Opens or closes a thought, as DeepSeek-R1, Qwen, Magistral and gpt-oss write it, and prompts ask for it."""
 BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|[{}]")
 BARE_BOX = re.compile(r"\\(?:boxed|fbox)\s*([+-]?\d[\d.,]*)")
 JOINT = re.compile(r"[\s$*]*(?:,|\\text\{\s*and\s*\}|\band\b|\bor\b)+[\s$*]*(?:(?:and|or)\b[\s$*]*)?")
@@ -89,14 +94,14 @@ def find_answer(response: str, unmarked: Unmarked = "all") -> Answer:
 
 def after_thought(response: str) -> str:
     """Return the part of a response in which its answer stands; "" where there is none."""
-    if "think" not in response and "THINK" not in response:
+    if "<" not in response and "[" not in response:
         return response
     marks = list(THOUGHT.finditer(response))
     if not marks:
         return response
     last = marks[-1]
     rest = response[last.end() :]
-    if last["close"] or last["shut"]:
+    if _closes(last):
         return rest if rest.strip() else _complete_before(response, marks)
     return _ending_block(rest) or _complete_before(response, marks)
 
@@ -116,6 +121,10 @@ def path_to_answer(response: str) -> str:
     return " ".join(before.replace(THINK_OPEN, " ").replace(THINK_CLOSE, " ").split())
 
 
+def _closes(mark: re.Match[str]) -> bool:
+    return bool(mark["close"] or mark["shut"] or mark["final"])
+
+
 def _ending_block(thought: str) -> str:
     """Return from its last `<answer>` on a thought that this ends: behind `</answer>` stand at most further tags."""
     block = _last_block(thought)
@@ -129,7 +138,7 @@ def _complete_before(response: str, marks: list[re.Match[str]]) -> str:
     outside: list[str] = []
     start: int | None = 0
     for mark in marks:
-        if mark["close"] or mark["shut"]:
+        if _closes(mark):
             start = mark.end()  # what stands before it is thought, though the template may have opened it
         elif start is not None:
             outside.append(response[start : mark.start()])
