@@ -68,8 +68,7 @@ class _Box(NamedTuple):
 def extract_answer(response: str, unmarked: Unmarked = "all") -> str:
     r"""Return the final answer that a response gives, without surrounding white space or bold type; "" for none.
 
-    Behind the thought, in this order: the last complete `<answer>...</answer>`, or `<answer>` up to the end where none
-    is complete; the last `\boxed{...}` with its braces matched, also within an answer block or behind it (boxes
+    Behind the thought, in this order: the text after the last `<answer>` (up to `</answer>` or the end); the last `\boxed{...}` with its braces matched, also within an answer block or behind it (boxes
     joined by a comma, `and` or `or` are one list); the line after the last `####`; and for a response without any
     mark, what `unmarked` says.
     """
@@ -107,7 +106,7 @@ def after_thought(response: str) -> str:
 
 
 def answer_block(text: str) -> str | None:
-    """Return what the last complete answer block holds, else all behind the last `<answer>`; None for neither."""
+    """Return what stands behind the last `<answer>`, up to `</answer>` or the end; None without one."""
     block = _last_block(text)
     return None if block is None else block.text
 
@@ -151,14 +150,17 @@ def _complete_before(response: str, marks: list[re.Match[str]]) -> str:
 
 
 def _last_block(text: str) -> _Span | None:
-    """Return the last complete answer block, else the last that is only opened, from its tag to its end."""
-    end = text.rfind(ANSWER_CLOSE)
-    start = text.rfind(ANSWER_OPEN, 0, end) if end >= 0 else -1
+    """Return the last answer block, from its tag to its closing tag or to the end.
+
+    A complete one before it does not win: a judge's verdict stands behind what it quotes.
+    """
+    start = text.rfind(ANSWER_OPEN)
     if start < 0:
-        start = text.rfind(ANSWER_OPEN)
-        return None if start < 0 else _Span(text[start + len(ANSWER_OPEN) :], start, len(text))
-    end = text.find(ANSWER_CLOSE, start)
-    return _Span(text[start + len(ANSWER_OPEN) : end], start, end + len(ANSWER_CLOSE))
+        return None
+    inside, end = start + len(ANSWER_OPEN), text.find(ANSWER_CLOSE, start)
+    return (
+        _Span(text[inside:], start, len(text)) if end < 0 else _Span(text[inside:end], start, end + len(ANSWER_CLOSE))
+    )
 
 
 def _last_box(text: str) -> _Span | None:

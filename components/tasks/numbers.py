@@ -118,6 +118,24 @@ def read_number(text: str) -> Number | None:
     return Number(-value if sign[1] == "-" else value, unit, bare.name)
 
 
+def agree(expected: Number, given: Number, absolute: float = 0.0, relative: float = 0.0) -> bool:
+    """Return whether two numbers are the same quantity, within either tolerance of the expected one."""
+    if any(left and right and left != right for left, right in ((expected.name, given.name), _units(expected, given))):
+        return False
+    allowed = max(Fraction(absolute), Fraction(relative) * abs(expected.value))
+    if abs(given.value - expected.value) <= allowed:
+        return True
+    # beside a number above 1 without a unit, a percent sign says what both count: 50% and 50
+    signed, bare = (given, expected) if given.unit == "%" else (expected, given)
+    return signed.unit == "%" and not bare.unit and abs(bare.value) > 1 and signed.value * 100 == bare.value
+
+
+def _units(expected: Number, given: Number) -> tuple[str, str]:
+    """Return both units to compare, of which a percent sign is none, and many of a thing are as one."""
+    left, right = (number.unit.removesuffix("s") if number.unit != "%" else "" for number in (expected, given))
+    return left, right
+
+
 def _plain(text: str) -> str:
     """Return `text` with one sign for each meaning: minus, slashes, fractions of one character, raised exponents."""
     if text.isascii():

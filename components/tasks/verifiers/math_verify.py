@@ -14,10 +14,9 @@ from components.runtime.sandbox import Limits, Reply, Status
 from components.tasks.answers import AnswerConfig, extract_answer
 from components.tasks.item import Item
 from components.tasks.mathematics import differ_in_kind, letter_of, tidy, unclosed_box
-from components.tasks.numbers import read_number
+from components.tasks.numbers import agree, read_number
 from components.tasks.sandboxed import Request, blame
 from components.tasks.scoring.math_verify import equal
-from components.tasks.verifiers.numeric import NumericConfig, agree
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 MAX_CHARS = 500
@@ -69,7 +68,7 @@ def _plainly_equal(expected: str, given: str) -> bool:
     """Return whether two answers are the same number or letter, which needs no library."""
     numbers = read_number(expected), read_number(given)
     if numbers[0] is not None and numbers[1] is not None:
-        return agree(numbers[0], numbers[1], NumericConfig())
+        return agree(numbers[0], numbers[1])
     letter = letter_of(expected)
     return letter != "" and letter == letter_of(given)
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from pydantic import Field
 
 from components.tasks.answers import AnswerConfig, extract_answer
 from components.tasks.item import Item
-from components.tasks.numbers import Number, read_number
+from components.tasks.numbers import agree, read_number
 from components.tasks.numbers import parse_number as parse_number  # demonstrators of records import it from here
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
@@ -36,28 +34,8 @@ def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
     given = read_number(text)
     if given is None:
         return wrong(f"not a number: {text[:80]!r}")
-    return RIGHT if agree(expected, given, config) else wrong(f"answered {text[:80]}")
-
-
-def agree(expected: Number, given: Number, config: NumericConfig) -> bool:
-    """Return whether two numbers are the same quantity within the tolerance."""
-    if any(left and right and left != right for left, right in ((expected.name, given.name), _units(expected, given))):
-        return False
-    if _is_near(given.value, expected.value, config):
-        return True
-    # beside a number above 1 without a unit, a percent sign says what both count: 50% and 50
-    signed, bare = (given, expected) if given.unit == "%" else (expected, given)
-    return signed.unit == "%" and not bare.unit and abs(bare.value) > 1 and signed.value * 100 == bare.value
-
-
-def _units(expected: Number, given: Number) -> tuple[str, str]:
-    """Return both units to compare, of which a percent sign is none, and many of a thing are as one."""
-    left, right = (number.unit.removesuffix("s") if number.unit != "%" else "" for number in (expected, given))
-    return left, right
-
-
-def _is_near(given: Fraction, expected: Fraction, config: NumericConfig) -> bool:
-    if not config.absolute_tolerance and not config.relative_tolerance:
-        return given == expected
-    allowed = max(Fraction(config.absolute_tolerance), Fraction(config.relative_tolerance) * abs(expected))
-    return abs(given - expected) <= allowed
+    return (
+        RIGHT
+        if agree(expected, given, config.absolute_tolerance, config.relative_tolerance)
+        else wrong(f"answered {text[:80]}")
+    )
