@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from components.tasks.answers import ANSWER_OPEN, HASHES, THINK_CLOSE, extract_answer
+from components.tasks.answers import find_answer
 
 
 def given_answer(response: str) -> str | None:
@@ -10,7 +10,5 @@ def given_answer(response: str) -> str | None:
 
     `extract_answer` takes all of a response without marks for its answer; here that is no answer.
     """
-    answer = extract_answer(response)
-    unmarked = response.rpartition(THINK_CLOSE)[2].strip()
-    marked = ANSWER_OPEN in response or HASHES in response or answer != unmarked
-    return answer if marked and answer else None
+    answer = find_answer(response)
+    return answer.text if answer.marked and answer.text else None

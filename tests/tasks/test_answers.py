@@ -16,7 +16,7 @@ from components.tasks.answers import extract_answer
         ("<answer> 15 </answer> done", "15"),
         ("<answer>1</answer> no, <answer>2</answer>", "2"),
         ("<answer>", ""),
-        ("<answer>see \\boxed{7}", "see \\boxed{7}"),
+        ("<answer>see \\boxed{7}", "7"),
         ("so \\boxed{\\frac{1}{2}} it is", "\\frac{1}{2}"),
         ("\\boxed{1} then \\boxed{2", "1"),
         ("\\boxed{1} then \\fbox{2}", "2"),

@@ -82,6 +82,91 @@ def test_a_program_that_cheats_or_breaks_is_wrong_and_never_left_out(program: st
     assert verdict.score == 0.0
 
 
+METHOD = "class Solution:\n    def f(self, x: List[int]) -> Optional[int]:\n        return 2 * x\n"
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```python\n" + DOUBLE + "```\nExample of use:\n```python\nprint(f(3))\n```",
+        "```python\n" + DOUBLE + "```\n```python\ndef test_f():\n    assert f(1) == 2\n```",
+        "```\n" + DOUBLE + "```\n```python\nf(1)  # 2\n```",
+        "~~~python\n" + DOUBLE + "~~~",
+        "````python\n" + DOUBLE + "````",
+        "1. So:\n   ```python\n   def f(x):\n       return 2 * x\n   ```",
+        "```python\n" + METHOD + "```",
+        "```python\n" + METHOD + "```\n```python\nprint(Solution().f(3))\n```",
+        "from __future__ import annotations\n" + DOUBLE,
+        "def f(x: List[int]) -> Dict[str, int]:\n    return math.prod([2]) * x",
+        DOUBLE + "print(f(3))\nexit()",
+        "import sys\n" + DOUBLE + "sys.exit(0)",
+        DOUBLE + "if __name__ == '__main__':\n    raise SystemExit(3)",
+        "<think>```python\nbad(\n```</think><answer>\n```python\n" + DOUBLE + "```\n</answer>",
+    ],
+)
+def test_the_block_that_defines_the_entry_point_is_the_program(response: str) -> None:
+    verdict = verify(program_item(), response)
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "<think>\n```python\n" + DOUBLE + "```\n",
+        "<think>\n```python\n" + DOUBLE + "```\n</think>\nI give up.",
+        "import sys\n" + DOUBLE + "sys.exit(3)",
+        "class Solution:\n    def g(self, x):\n        return 2 * x",
+        "class Other:\n    def f(self, x):\n        return 2 * x",
+    ],
+)
+def test_no_program_outside_the_thought_or_none_that_ends_well_is_wrong(response: str) -> None:
+    assert verify(program_item(), response).outcome is Outcome.WRONG
+
+
+def test_names_that_judges_import_define_no_entry_point() -> None:
+    item = program_item(answer="", tests=[{"args": [[2, 1], 3], "expected": [1, 2]}], entry_point="accumulate")
+    assert "defines no accumulate" in verify(item, "x = 1").detail
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        "```python\nprint(sum(map(int, input().split())))\n```\nFor instance:\n```python\nprint(3 + 4)\n```",
+        "```python\nprint(sum(map(int, input().split())))\nexit()\n```",
+        "```python\ndef go():\n    print(sum(map(int, input().split())))\nif __name__ == '__main__':\n    go()\n```",
+    ],
+)
+def test_the_block_that_reads_the_input_is_the_program_of_runs(response: str) -> None:
+    verdict = verify(program_item(answer="", tests=ECHO, entry_point=""), response)
+    assert verdict.right, verdict
+
+
+@pytest.mark.parametrize(
+    ("tests", "problem"),
+    [
+        (["assert f(1) == 2", "assert f((3,)) == [3, 3]", "assert not f(0)"], ""),
+        ('[{"args": [1], "expected": 2}]', ""),
+        ("assert f(1) == 2\nassert f('a') == 'aa'", ""),
+        (["assert g(1) == 2"], "data.tests[0] calls g, and not f"),
+        (["assert f(g(1)) == 2"], "not of the form `assert f(2) == 4`"),
+        (["import os"], "not of the form"),
+        (["assert f(1) == __import__('os').getpid()"], "not of the form"),
+        ("none", "data.tests"),
+    ],
+)
+def test_tests_may_be_written_as_data_sets_write_them(tests: Any, problem: str) -> None:
+    answer = "def f(x):\n    return 2 * x if x else False\n"
+    verdict = verify(program_item(answer, tests), answer)
+    assert (verdict.right, problem in verdict.detail) == (not problem, True), verdict
+
+
+def test_lines_of_input_may_be_a_list_and_a_truth_is_no_count() -> None:
+    runs = program_item(answer="", tests=[{"stdin": ["3 4"], "stdout": ["7"]}], entry_point="")
+    assert verify(runs, "print(sum(map(int, input().split())))").right
+    truth = program_item(answer="", tests=[{"args": [1], "expected": True}])
+    assert verify(truth, "def f(x): return x == 1").right and not verify(truth, DOUBLE.replace("2", "1")).right
+
+
 def test_one_test_that_does_not_end_costs_the_others_nothing() -> None:
     verdict = verify(program_item(), "def f(x):\n    while x == [3]: pass\n    return 2 * x")
     assert verdict.outcome is Outcome.WRONG

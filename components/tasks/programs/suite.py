@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from components.contract.errors import schema_problems
 from components.tasks.item import Item
+from components.tasks.programs.written_tests import as_tests
 from components.tasks.verdict import BrokenItem
 
 MAX_TESTS = 1_000
@@ -103,6 +104,7 @@ def read_suite(item: Item, language: str) -> Suite:
     """Return the tests of an item, in `language` if it names none; raise BrokenItem if they are invalid."""
     known = {name: item.data[name] for name in Suite.model_fields if item.data.get(name) is not None}
     try:
+        known |= as_tests(known.get("tests"), known.get("entry_point"))
         return Suite.model_validate({"language": language, **known})
     except ValidationError as error:
         raise BrokenItem(f"data.{schema_problems(error, whole='tests', most=1)}") from error
@@ -110,6 +112,8 @@ def read_suite(item: Item, language: str) -> Suite:
 
 def equal(expected: Any, given: Any, tolerance: float) -> bool:
     """Return whether two JSON values are equal as Python compares them, numbers within the tolerance."""
+    if isinstance(expected, bool):  # Python's True == 1 would pass a count for a truth
+        return given is expected
     if isinstance(expected, list):
         return (
             isinstance(given, list)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
+import bisect
+import builtins
+import collections
+import functools
+import heapq
+import itertools
 import json
+import math
+import re
+import string
+import sys
+import typing
 from typing import Any
 
 from components.runtime.sandbox.inside.programs import run_command, run_python
 from components.runtime.sandbox.values import encode
 
 SHOWN = 200
+SITE = {"exit": sys.exit, "quit": sys.exit}
+"""What Python adds to the built-in names where it starts for people."""
+GIVEN = (typing, collections, functools, itertools, heapq, bisect)
+PRELUDE = {
+    **{
+        name: getattr(module, name)
+        for module in GIVEN
+        for name in getattr(module, "__all__", vars(module))
+        if name[0] != "_"
+    },
+    **{module.__name__: module for module in (math, re, string, sys, collections, itertools, functools, heapq, bisect)},
+}
+"""Names that judges of such problems import before a function or a class Solution: `List`, `Counter`, `math`."""
 
 
 def call(argument: dict[str, Any]) -> list[dict[str, Any]]:
@@ -17,15 +41,22 @@ def call(argument: dict[str, Any]) -> list[dict[str, Any]]:
     What the source itself raises is raised.
     """
     source = f"{argument['source']}\n"
-    # The module is not named "__main__", so that code below `if __name__ == "__main__"` does not run.
-    names: dict[str, Any] = {"__name__": "program", "__builtins__": __builtins__}
-    exec(compile(source, "<program>", "exec", dont_inherit=True), names)
-    if argument["entry"] not in names:
-        raise NameError(f"the program defines no {argument['entry']}")
-    function, results = names[argument["entry"]], []
+    # They are built-in names here: a program's own names, and what it defines at all, stay what they are. The module
+    # is not named "__main__", so that code below `if __name__ == "__main__"` does not run.
+    given = {**PRELUDE, **SITE, **vars(builtins)}
+    names: dict[str, Any] = {"__name__": "program", "__builtins__": given}
+    try:
+        exec(compile(source, "<program>", "exec", dont_inherit=True), names)
+    except SystemExit as error:  # a program that ends with exit() has defined its function by then
+        if error.code not in (None, 0):
+            raise
+    function, results = _entry(names, argument["entry"]), []
     for one in argument["calls"]:
         try:
-            results.append({"value": json.loads(encode(function(*one["args"], **one["kwargs"])))})
+            value = function(*one["args"], **one["kwargs"])
+            if isinstance(value, range):
+                raise TypeError("a range is no list")
+            results.append({"value": json.loads(encode(value))})
         except MemoryError:
             raise
         except BaseException as error:  # SystemExit too: the next call is another test
@@ -33,8 +64,19 @@ def call(argument: dict[str, Any]) -> list[dict[str, Any]]:
     return results
 
 
+def _entry(names: dict[str, Any], entry: str) -> Any:
+    """Return the function of that name, or the method of a new Solution for each call."""
+    if entry in names:
+        return names[entry]
+    solution = names.get("Solution")
+    if not isinstance(solution, type) or not hasattr(solution, entry):
+        raise NameError(f"the program defines no {entry}")
+    return lambda *args, **kwargs: getattr(solution(), entry)(*args, **kwargs)
+
+
 def run(argument: dict[str, Any]) -> None:
     """Run `source` as a program that reads `stdin`; what it prints is in the reply. Leaving with 0 is no error."""
+    vars(builtins).update(SITE)
     try:
         run_python(argument)
     except SystemExit as error:

@@ -30,15 +30,16 @@ class CodeTestsConfig(Params):
 def code_tests(item: Item, response: str, *, config: CodeTestsConfig) -> Verdict | Request:
     """Judge a program by tests, in the sandbox; its score is the share of them that it passes.
 
-    `data["tests"]` lists calls ({args, kwargs, expected} of `data["entry_point"]`), runs ({stdin, stdout}) or queries
-    ({setup, rows, ordered}); `data` may also hold `language`, `prefix`, `tolerance` and `limits`. RIGHT: all passed.
+    `data["tests"]` lists calls ({args, kwargs, expected} of `data["entry_point"]`, or `assert f(2) == 4`), runs
+    ({stdin, stdout}) or queries ({setup, rows, ordered}), or is such a list as JSON text. `data` may also hold
+    `language`, `prefix`, `tolerance` and `limits`. The program is that of `extract_program`; a function may be a method
+    of `class Solution`, and may use what judges import (`List`, `Counter`, `math`). RIGHT: all passed.
     WRONG: one gave something else, raised, or ran out of its limits. A reference program that does not pass all its
     own tests breaks the item. What is expected is compared outside and never known to the program.
     """
     suite = read_suite(item, config.language)
-    tags = find_language(suite).tags
-    _check_reference(item, suite, tags)
-    source = extract_program(response, tags)
+    _check_reference(item, suite)
+    source = _program(response, suite)
     if len(source) > MAX_CHARS:
         return wrong(f"longer than {MAX_CHARS} characters")
     if not source.strip():
@@ -54,7 +55,13 @@ def _verdict(grade: Grade) -> Verdict:
     return wrong(f"{detail}; {grade.note}", graded=grade.share)
 
 
-def _check_reference(item: Item, suite: Suite, tags: tuple[str, ...]) -> None:
+def _program(text: str, suite: Suite) -> str:
+    tags = find_language(suite).tags
+    reads_input = suite.kind == "run" and any(test.stdin for test in suite.tests)
+    return extract_program(text, tags, suite.entry_point if suite.kind == "call" else "", reads_input=reads_input)
+
+
+def _check_reference(item: Item, suite: Suite) -> None:
     """Raise BrokenItem for a reference that does not pass the item's tests; checked once for each content."""
     if not item.answer.strip():
         return
@@ -66,7 +73,7 @@ def _check_reference(item: Item, suite: Suite, tags: tuple[str, ...]) -> None:
             found.append(grade)
             return _verdict(grade)
 
-        verdict = settle(Grading(extract_program(item.answer, tags), suite, conclude).go_on())
+        verdict = settle(Grading(_program(item.answer, suite), suite, conclude).go_on())
         if verdict.failed:
             raise RuntimeError(verdict.detail)
         problem = "" if verdict.right else verdict.detail

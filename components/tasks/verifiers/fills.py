@@ -7,8 +7,8 @@ import re
 from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
+from components.tasks.numbers import parse_number
 from components.tasks.verifiers.exact import ExactConfig, normalise
-from components.tasks.verifiers.numeric import parse_number
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 TEXT = ExactConfig(punctuation=False)

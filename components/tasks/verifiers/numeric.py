@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from decimal import Decimal
-from fractions import Fraction
-
 from pydantic import Field
 
-from components.contract.params import Params
-from components.tasks.answers import extract_answer
+from components.tasks.answers import AnswerConfig, extract_answer
 from components.tasks.item import Item
+from components.tasks.numbers import agree, read_number
+from components.tasks.numbers import parse_number as parse_number  # demonstrators of records import it from here
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
-MAX_CHARS = 200
-MAX_EXPONENT = 300
-"""Larger exponents are refused: 1e999999999 is ten characters, and a gigabyte as a fraction."""
-NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:e[+-]?\d+)?"
-VALUE = re.compile(rf"(?P<sign>[+-]?)(?P<top>{NUMBER})(?:/(?P<bottom>{NUMBER}))?(?P<percent>%?)", re.IGNORECASE)
-INTEGER = re.compile(r"[+-]?\d+")
-LATEX_FRACTION = re.compile(r"\\[dt]?frac\{([^{}]*)\}\{([^{}]*)\}")
-DROPPED = re.compile(r"\\[!,;: ]|[$\u00a3\u20ac\s]|\\text\{[^{}]*\}|\\%(?=%)")
-MINUS_SIGNS = str.maketrans({"\u2212": "-", "\u2012": "-", "\u2013": "-", "\ufe63": "-", "\uff0d": "-"})
 
-
-class NumericConfig(Params):
+class NumericConfig(AnswerConfig):
     """How near is right. A response is right when it is within either tolerance."""
 
     absolute_tolerance: float = Field(default=0.0, ge=0)
@@ -34,47 +21,21 @@ class NumericConfig(Params):
 
 
 def numeric(item: Item, response: str, *, config: NumericConfig) -> Verdict:
-    """Judge by the value of a number: integers, decimals, 1,000s, 1e3, 3/4, \\frac{3}{4}, 50 %, leading currency.
+    r"""Judge by the value of a number: integers, decimals, 1,000s, 1e3, 3/4, 3\frac{1}{2}, 50 %, currency, units.
 
-    Text that is not a number is WRONG; a reference that is not one is a broken item.
+    Text that is not a single number is WRONG, and so is another unit or name than the reference's where both have one.
+    `50%` is right for 0.5, and for 50 too, as 50 is for `50%`. A reference that is no number is a broken item. Every
+    doubt that components/tasks/numbers.py names falls to WRONG.
     """
-    expected = parse_number(item.answer)
+    expected = read_number(item.answer)
     if expected is None:
         raise BrokenItem(f"the reference {item.answer!r} is no number")
-    text = extract_answer(response)
-    given = parse_number(text)
+    text = extract_answer(response, config.unmarked)
+    given = read_number(text)
     if given is None:
         return wrong(f"not a number: {text[:80]!r}")
-    return RIGHT if given == expected or _is_near(given, expected, config) else wrong(f"answered {text[:80]}")
-
-
-def _is_near(given: Fraction, expected: Fraction, config: NumericConfig) -> bool:
-    if not config.absolute_tolerance and not config.relative_tolerance:
-        return False
-    allowed = max(Fraction(config.absolute_tolerance), Fraction(config.relative_tolerance) * abs(expected))
-    return abs(given - expected) <= allowed
-
-
-def parse_number(text: str) -> Fraction | None:
-    """Return the exact value of `text`, or None when it is not a single number."""
-    if len(text) > MAX_CHARS:
-        return None
-    if INTEGER.fullmatch(text):  # most answers; what follows takes four times as long
-        return Fraction(int(text))
-    text = LATEX_FRACTION.sub(r"\1/\2", text.translate(MINUS_SIGNS).replace("\\%", "%"))
-    match = VALUE.fullmatch(DROPPED.sub("", text).rstrip("."))
-    if not match:
-        return None
-    top = _decimal(match["top"])
-    bottom = Fraction(1) if match["bottom"] is None else _decimal(match["bottom"])
-    if top is None or not bottom:
-        return None
-    value = top / bottom / (100 if match["percent"] else 1)
-    return -value if match["sign"] == "-" else value
-
-
-def _decimal(text: str) -> Fraction | None:
-    mantissa, _, exponent = text.lower().replace(",", "").partition("e")
-    if not any(character.isdigit() for character in mantissa) or abs(int(exponent or 0)) > MAX_EXPONENT:
-        return None
-    return Fraction(Decimal(f"{mantissa}e{exponent or 0}"))
+    return (
+        RIGHT
+        if agree(expected, given, config.absolute_tolerance, config.relative_tolerance)
+        else wrong(f"answered {text[:80]}")
+    )

@@ -10,7 +10,7 @@ from pydantic import Field
 from components.contract.params import Params
 from components.tasks.answers import extract_answer
 from components.tasks.item import Item
-from components.tasks.verifiers.numeric import parse_number
+from components.tasks.numbers import parse_number
 from components.tasks.verify import RIGHT, BrokenItem, Verdict, wrong
 
 MAX_CHARS = 2000
