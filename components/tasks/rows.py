@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
 from components.tasks.item import Item, item_from_row
+from components.tasks.json_lines import iter_lines, parse_line
 
 ROWS = "rows.jsonl"
 SHARDS = "rows-*.jsonl"
@@ -35,33 +35,6 @@ def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 yield where, parse_line(line)
             except InputError as error:
                 raise InputError(f"{where}: {error}") from error
-
-
-def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield ("name:line", line) for every non-empty line; only newlines end lines, not Unicode's other separators."""
-    for number, raw in enumerate(stream, start=1):
-        if line := raw.strip():
-            yield f"{name}:{number}", line
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of one line.
-
-    Raises InputError for invalid UTF-8, for anything but a JSON object, and for NaN and infinities.
-    """
-    try:
-        value = json.loads(line.decode(), parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not a line of JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
 
 
 def iter_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
 
 from components.contract.errors import InputError
 from components.contract.uploaded import files_of
-from components.tasks.rows import iter_lines, parse_line
 from components.tasks.source import BadRow
+from components.tasks.tabular.columnar import read_arrow, read_parquet
+from components.tasks.tabular.delimited import read_delimited
+from components.tasks.tabular.json_files import read_document, read_lines
+from components.tasks.tabular.opened import NamedRow
 
+Reader = Callable[[Path], Iterator[NamedRow | BadRow]]
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson")
 PARQUET_SUFFIXES = (".parquet",)
-PARQUET_BATCH_ROWS = 1024
-READ_BYTES = 1 << 20
-"""Read from a decompressor at once."""
-NamedRow = tuple[str, Mapping[str, Any]]
+READERS: Mapping[tuple[str, ...], Reader] = {
+    (*JSONL_SUFFIXES, ".ndjson.gz", ".ndjson.zst"): read_lines,
+    (".json", ".json.gz", ".json.zst"): read_document,
+    (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst"): read_delimited,
+    PARQUET_SUFFIXES: read_parquet,
+    (".arrow", ".feather", ".ipc"): read_arrow,
+}
+TABLE_SUFFIXES = tuple(suffix for suffixes in READERS for suffix in suffixes)
+"""Suffixes of all files that can be read."""
 
 
 def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -43,55 +48,9 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
 
 
 def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
-    """Yield the rows of one file, streamed; its suffix decides the format."""
-    if path.name.endswith(PARQUET_SUFFIXES):
-        return _read_parquet(path)
-    if path.name.endswith(JSONL_SUFFIXES):
-        return _read_jsonl(path)
-    raise InputError(f"{path}: unknown format (known: {', '.join((*JSONL_SUFFIXES, *PARQUET_SUFFIXES))})")
-
-
-def _read_jsonl(path: Path) -> Iterator[NamedRow | BadRow]:
-    with _opened(path) as stream:
-        for where, line in iter_lines(_whole(stream, path), path.name):
-            try:
-                yield where, parse_line(line)
-            except InputError as error:
-                yield BadRow(where, str(error))
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading, decompressed as its suffix says."""
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        import pyarrow
-
-        # pyarrow is in every image, and also reads files that were written by appending, frame after frame
-        return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"), READ_BYTES)
-    return path.open("rb")
-
-
-def _whole(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; raise InputError where a compressed one is damaged or ends too early."""
-    try:
-        yield from stream
-    except (EOFError, OSError, zlib.error) as error:
-        if path.suffix not in (".gz", ".zst"):
-            raise
-        raise InputError(f"{path.name}: cannot be decompressed to its end; get the file again: {error}") from error
-
-
-def _read_parquet(path: Path) -> Iterator[NamedRow | BadRow]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path.name}:row {number}", row
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{path.name}: not a readable Parquet file: {error}") from error
+    """Yield the rows of one file, streamed; its suffix decides the format, in small or large letters."""
+    name = path.name.lower()
+    reader = next((reader for suffixes, reader in READERS.items() if name.endswith(suffixes)), None)
+    if reader is None:
+        raise InputError(f"{path.name}: unknown format; readable are {', '.join(TABLE_SUFFIXES)}")
+    return reader(path)
