@@ -47,10 +47,26 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     return found
 
 
+def find_tables(path: str) -> list[Path]:
+    """Return the files of any readable format that a path names; raise InputError where they are of several formats."""
+    files = find_files(path, TABLE_SUFFIXES)
+    if any(file.suffix == ".arrow" for file in files):  # `save_to_disk` leaves its notes beside them, as JSON
+        files = [file for file in files if file.name not in ("dataset_info.json", "state.json")]
+    kinds = {_reader(file): file for file in files}
+    if len(kinds) > 1:
+        first, second, *_ = sorted(file.name for file in kinds.values())
+        raise InputError(f"{path}: holds files of several formats, such as {first} and {second}; name a pattern: *.csv")
+    return files
+
+
 def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
     """Yield the rows of one file, streamed; its suffix decides the format, in small or large letters."""
+    return _reader(path)(path)
+
+
+def _reader(path: Path) -> Reader:
     name = path.name.lower()
     reader = next((reader for suffixes, reader in READERS.items() if name.endswith(suffixes)), None)
     if reader is None:
         raise InputError(f"{path.name}: unknown format; readable are {', '.join(TABLE_SUFFIXES)}")
-    return reader(path)
+    return reader

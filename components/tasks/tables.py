@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -85,6 +85,14 @@ class FileConfig(TableConfig):
         """Return the named rows of files as a source, mapped by the columns."""
         return SourceRows(table_rows(rows, self), origin)
 
+    def reading(self, files: Sequence[Path]) -> str | None:
+        """Return a line that says how local files are read, where columns are recognised."""
+        return None
+
+    def further(self, files: Sequence[Path]) -> frozenset[str]:
+        """Return the names of the further columns that rows of local files keep."""
+        return frozenset(name.rpartition(".")[2] for name in self.columns.data)
+
 
 def table_rows(rows: Iterable[NamedRow | BadRow], config: TableConfig) -> Iterator[SourceRow | BadRow]:
     """Map named rows by the config's columns; raise InputError with file and line at a bad row, or yield BadRow."""
@@ -116,13 +124,14 @@ def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceR
     }
     if columns.text:
         return SourceRow(where, text=_text(row, columns.text, "text"), **labels)
-    data = {name.rpartition(".")[2]: json_value(_value(row, name, "data"), name) for name in columns.data}
+    data = further_data(row, columns.data)
     if config.verifier.settings:
         data[SETTINGS] = config.verifier.settings
     task = _task(row, columns)
     answer, aliases = task.pop("answer", None), ()
     if not answer:
-        answer, *aliases = _answers(row, columns.answer, config.verifier.name)
+        given = _value(row, columns.answer, "answer")
+        answer, *aliases = row_answers(given, columns.answer, config.verifier.name)
     if aliases:
         data[ALIASES] = [*data.get(ALIASES, ()), *aliases]
     if columns.weight:
@@ -192,9 +201,8 @@ def checked_text(value: Any, column: str, role: str) -> str:
     return value
 
 
-def _answers(row: Mapping[str, Any], column: str, verifier: str) -> list[str]:
+def row_answers(value: Any, column: str, verifier: str) -> list[str]:
     """Return the answer, and further right ones, which only `exact` takes."""
-    value = _value(row, column, "answer")
     if not isinstance(value, list):
         return [checked_text(value, column, "answer")]
     if verifier != "exact" or not value:
@@ -202,6 +210,11 @@ def _answers(row: Mapping[str, Any], column: str, verifier: str) -> list[str]:
             f"the answer is a list of {len(value)} (column {column!r}); verifier exact accepts each entry of a list"
         )
     return [checked_text(entry, column, "answer") for entry in value]
+
+
+def further_data(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the columns that a verifier or reward asks for, by the last part of their names."""
+    return {name.rpartition(".")[2]: json_value(_value(row, name, "data"), name) for name in names}
 
 
 def json_value(value: Any, column: str) -> Any:

@@ -51,9 +51,7 @@ def read_arrow(path: Path) -> Iterator[NamedRow | BadRow]:
         raise InputError(f"{path.name}: not a readable Arrow file: {error}") from error
 
 
-def _rows(
-    batches: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema, name: str
-) -> Iterator[NamedRow]:
+def _rows(batches: Iterable[pyarrow.RecordBatch], schema: pyarrow.Schema, name: str) -> Iterator[NamedRow]:
     converts = [field.name for field in schema if any(word in str(field.type) for word in NO_JSON)]
     number = 0
     for batch in batches:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,7 +39,9 @@ def read_delimited(path: Path) -> Iterator[NamedRow | BadRow]:
                 if len(cells) == len(header):
                     yield where, {name: cell for name, cell in zip(header, cells, strict=True) if cell}
                 elif any(cells):
-                    yield BadRow(where, f"{len(cells)} cells, where the header has {len(header)}; quote texts with {separator!r}")
+                    yield BadRow(
+                        where, f"{len(cells)} cells, where the header has {len(header)}; quote texts with {separator!r}"
+                    )
         except csv.Error as error:
             raise InputError(f"{path.name}:{reader.line_num}: not readable as {path.name}'s format: {error}") from error
 
