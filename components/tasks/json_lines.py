@@ -47,6 +47,8 @@ def parse_json(text: bytes, what: str) -> Any:
     """Return the value of a JSON text; raise InputError, which says what it is not, as `parse_line` does."""
     try:
         return json.loads(text.decode(), parse_constant=_refuse_constant, object_pairs_hook=_unique)
+    except InputError:  # a ValueError, too
+        raise
     except UnicodeDecodeError as error:
         raise InputError(f"not UTF-8: {error}") from error
     except (ValueError, RecursionError) as error:

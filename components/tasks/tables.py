@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from math import isfinite
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +17,7 @@ from components.tasks.conversations import read_conversation
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
 from components.tasks.table_files import NamedRow, read_table
+from components.tasks.table_values import checked_text, json_value, row_answers
 from components.tasks.verify import SETTINGS
 from components.tasks.weights import checked_weight
 
@@ -186,52 +186,9 @@ def _text(row: Mapping[str, Any], column: str, role: str) -> str:
     return checked_text(_value(row, column, role), column, role)
 
 
-def checked_text(value: Any, column: str, role: str) -> str:
-    """Return a column's text, or its number as text; raise InputError for what is neither, blank, NaN or infinite."""
-    if isinstance(value, float) and not isfinite(value):
-        raise InputError(f"the {role} is {value}, which is no number (column {column!r})")
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
-        raise InputError(f"the {role} is no text, but {type(value).__name__} (column {column!r})")
-    if not value.strip():
-        raise InputError(f"the {role} is empty (column {column!r})")
-    if not value.isascii():
-        check_unicode(value, column)
-    return value
-
-
-def row_answers(value: Any, column: str, verifier: str) -> list[str]:
-    """Return the answer, and further right ones, which only `exact` takes."""
-    if not isinstance(value, list):
-        return [checked_text(value, column, "answer")]
-    if verifier != "exact" or not value:
-        raise InputError(
-            f"the answer is a list of {len(value)} (column {column!r}); verifier exact accepts each entry of a list"
-        )
-    return [checked_text(entry, column, "answer") for entry in value]
-
-
 def further_data(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     """Return the columns that a verifier or reward asks for, by the last part of their names."""
     return {name.rpartition(".")[2]: json_value(_value(row, name, "data"), name) for name in names}
-
-
-def json_value(value: Any, column: str) -> Any:
-    """Return a value that a dataset can hold; raise InputError for bytes, NaN and infinities, at any depth."""
-    if isinstance(value, bytes) or (isinstance(value, float) and not isfinite(value)):
-        raise InputError(f"column {column!r} holds {'bytes' if isinstance(value, bytes) else value}, which JSON lacks")
-    if isinstance(value, Mapping):
-        return {key: json_value(part, column) for key, part in value.items()}
-    return [json_value(part, column) for part in value] if isinstance(value, list | tuple) else value
-
-
-def check_unicode(value: str, column: str) -> None:
-    """Raise InputError for half of a surrogate pair, which no file can hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"column {column!r}: half of a surrogate pair at character {error.start}") from error
 
 
 def _prompt(row: Mapping[str, Any], column: str) -> dict[str, Any]:

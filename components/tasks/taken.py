@@ -17,7 +17,8 @@ from components.tasks.shapes.convert import converted
 from components.tasks.shapes.shape import Shape
 from components.tasks.shapes.values import at
 from components.tasks.source import SourceRow
-from components.tasks.tables import ALIASES, checked_text, further_data, row_answers
+from components.tasks.table_values import checked_text, row_answers
+from components.tasks.tables import ALIASES, further_data
 from components.tasks.verifiers.numeric import parse_number
 from components.tasks.verify import SETTINGS
 from components.tasks.weights import WEIGHT, checked_weight

@@ -39,11 +39,10 @@ def read_delimited(path: Path) -> Iterator[NamedRow | BadRow]:
                 if len(cells) == len(header):
                     yield where, {name: cell for name, cell in zip(header, cells, strict=True) if cell}
                 elif any(cells):
-                    yield BadRow(
-                        where, f"{len(cells)} cells, where the header has {len(header)}; quote texts with {separator!r}"
-                    )
+                    hint = f"texts with {separator!r} stand in quotes"
+                    yield BadRow(where, f"{len(cells)} cells, where the header has {len(header)}; {hint}")
         except csv.Error as error:
-            raise InputError(f"{path.name}:{reader.line_num}: not readable as {path.name}'s format: {error}") from error
+            raise InputError(f"{path.name}:{reader.line_num}: not a readable table: {error}") from error
 
 
 def _texts(lines: Iterator[bytes], name: str) -> Iterator[str]:
