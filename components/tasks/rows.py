@@ -8,8 +8,12 @@ from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
+from components.contract.table_suffixes import table_suffix
 from components.tasks.item import Item, item_from_row
 from components.tasks.json_lines import iter_lines, parse_line
+from components.tasks.outside_rows import as_ours
+from components.tasks.source import BadRow
+from components.tasks.table_files import read_table
 
 ROWS = "rows.jsonl"
 SHARDS = "rows-*.jsonl"
@@ -18,10 +22,15 @@ SHARDS = "rows-*.jsonl"
 def row_files(folder: Path) -> list[Path]:
     """Return the row files of an artifact in reading order; raise InputError when it has none."""
     single = folder / ROWS
-    files = [single] if single.is_file() else sorted(folder.glob(SHARDS))
+    files = [single] if single.is_file() else sorted(folder.glob(SHARDS)) or _given(folder)
     if not files:
         raise InputError(f"{folder}: no {ROWS} and no {SHARDS}; a dataset is a folder with one of them")
     return files
+
+
+def _given(folder: Path) -> list[Path]:
+    """Return the file that a recipe gave to a stage in another format."""
+    return [path for path in sorted(folder.glob("rows.*")) if path.name == f"rows{table_suffix(path)}"][:1]
 
 
 def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -38,9 +47,19 @@ def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def iter_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("file:line", row) of a Dataset or Rollouts folder, streamed."""
+    """Yield ("file:line", row) of a Dataset or Rollouts folder, streamed; rows of other tools with our columns."""
     for path in row_files(folder):
+        yield from as_ours(_rows_of(path), path.name)
+
+
+def _rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if path.suffix == ".jsonl":
         yield from iter_jsonl(path)
+        return
+    for row in read_table(path):
+        if isinstance(row, BadRow):
+            raise InputError(f"{row.where}: {row.problem}")
+        yield row[0], dict(row[1])
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

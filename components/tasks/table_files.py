@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from components.contract.errors import InputError
+from components.contract.table_suffixes import ARROW, DELIMITED, JSON, JSONL, PARQUET, TABLES
 from components.contract.uploaded import files_of
 from components.tasks.source import BadRow
 from components.tasks.tabular.columnar import read_arrow, read_parquet
@@ -15,16 +16,14 @@ from components.tasks.tabular.opened import NamedRow
 
 Reader = Callable[[Path], Iterator[NamedRow | BadRow]]
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson")
-PARQUET_SUFFIXES = (".parquet",)
+PARQUET_SUFFIXES = PARQUET
 READERS: Mapping[tuple[str, ...], Reader] = {
-    (*JSONL_SUFFIXES, ".ndjson.gz", ".ndjson.zst"): read_lines,
-    (".json", ".json.gz", ".json.zst"): read_document,
-    (".csv", ".csv.gz", ".csv.zst", ".tsv", ".tsv.gz", ".tsv.zst"): read_delimited,
-    PARQUET_SUFFIXES: read_parquet,
-    (".arrow", ".feather", ".ipc"): read_arrow,
+    JSONL: read_lines,
+    JSON: read_document,
+    DELIMITED: read_delimited,
+    PARQUET: read_parquet,
+    ARROW: read_arrow,
 }
-TABLE_SUFFIXES = tuple(suffix for suffixes in READERS for suffix in suffixes)
-"""Suffixes of all files that can be read."""
 
 
 def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -49,7 +48,7 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
 
 def find_tables(path: str) -> list[Path]:
     """Return the files of any readable format that a path names; raise InputError where they are of several formats."""
-    files = find_files(path, TABLE_SUFFIXES)
+    files = find_files(path, TABLES)
     if any(file.suffix == ".arrow" for file in files):  # `save_to_disk` leaves its notes beside them, as JSON
         files = [file for file in files if file.name not in ("dataset_info.json", "state.json")]
     kinds = {_reader(file): file for file in files}
@@ -68,5 +67,5 @@ def _reader(path: Path) -> Reader:
     name = path.name.lower()
     reader = next((reader for suffixes, reader in READERS.items() if name.endswith(suffixes)), None)
     if reader is None:
-        raise InputError(f"{path.name}: unknown format; readable are {', '.join(TABLE_SUFFIXES)}")
+        raise InputError(f"{path.name}: unknown format; readable are {', '.join(TABLES)}")
     return reader

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from pathlib import Path
@@ -10,21 +9,19 @@ from typing import Annotated, Any
 
 from components.contract.errors import InputError
 from components.contract.operators import OperatorSpec
+from components.tasks.asked import Taking, verifier_of
 from components.tasks.item import UNLABELLED
 from components.tasks.shapes.recognise import Format, recognised
-from components.tasks.shapes.shape import Shape
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceRequest, SourceRows
 from components.tasks.sources.s3 import is_s3, read_objects
 from components.tasks.table_files import NamedRow, find_tables, read_table
 from components.tasks.tables import FileConfig, map_rows, open_files
-from components.tasks.taken import Taking, first_answer, taken_answer, taken_row
-from components.tasks.verifiers.numeric import parse_number
+from components.tasks.taken import taken_row
 
 FIRST_ROWS = 100
 """Rows that tell the shape of all."""
 ROLES = ("prompt", "messages", "answer", "response", "text", "domain", "weight")
-LEADING_ZERO = re.compile(r"\s*[+-]?0\d")
 
 
 class FileSourceConfig(FileConfig):
@@ -79,30 +76,9 @@ class FileSourceConfig(FileConfig):
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
         final = shape.final_answer if self.final_answer is None else self.final_answer
-        verifier, why = self._verifier(rows, shape, final)
+        verifier, why = verifier_of(rows, shape, final, self.verifier)
         line = f"{shape.described()}{f'; {why}' if why else ''}"
         return Taking(shape, verifier, final, self.columns.id, self.columns.data), line
-
-    def _verifier(
-        self, rows: Sequence[Mapping[str, Any]], shape: Shape, final: bool
-    ) -> tuple[OperatorSpec | None, str]:
-        """Return the verifier of rows, and why; None for rows without answers."""
-        if shape.kind == "text":
-            return None, ""
-        answers = [answer for row in rows if (answer := first_answer(row, shape)) is not None]
-        if not answers:
-            return None, "no answers to verify: say verifiability: off"
-        of = "final answers" if final else "answers" if "answer" in shape.columns else "final answers of the responses"
-        if self.verifier:
-            return self.verifier, f"{of} by verifier {self.verifier.name}"
-        if "answer" not in shape.columns:
-            return OperatorSpec(name="exact"), f"{of} by verifier exact"
-        if any(isinstance(answer, list) for answer in answers):
-            return OperatorSpec(name="exact"), "each entry of a list of answers is right, by verifier exact"
-        texts = [taken_answer(str(answer), final) for answer in answers]
-        numbers = all(parse_number(text) is not None and not LEADING_ZERO.match(text) for text in texts)
-        name = "numeric" if numbers else "exact"
-        return OperatorSpec(name=name), f"{of} by verifier {name}"
 
 
 def file(request: SourceRequest, *, config: FileSourceConfig) -> SourceRows:
