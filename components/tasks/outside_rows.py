@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import chain, islice
 from typing import Any
@@ -15,6 +16,7 @@ from components.tasks.source import SourceRow
 
 FIRST_ROWS = 100
 """Rows that tell the shape of all."""
+ID = "id"
 DOMAIN = "unnamed"
 """The domain of rows that name none, as metrics call it."""
 OURS = (
@@ -75,6 +77,7 @@ def _taking(rows: Sequence[Mapping[str, Any]]) -> tuple[Taking | None, str]:
         shape = recognised(rows, {})
     except InputError:
         return None, ""
+    shape = replace(shape, left={name: why for name, why in shape.left.items() if name != ID})
     verifier, why = verifier_of(rows, shape, shape.final_answer)
     more = f"; {why}" if shape.kind == "task" and verifier else ""
     return Taking(shape, verifier, shape.final_answer), f"{shape.described()}{more}"
@@ -85,7 +88,8 @@ def _converted(where: str, row: Mapping[str, Any], taking: Taking) -> dict[str, 
     if taking.shape.kind != "task":
         return found
     domain = found.get("domain") or DOMAIN
-    asked: SourceRow = asked_row(where, found, taking, found.pop("data", {}), {"domain": domain, "id": None})
+    labels = {"domain": domain, "id": None if row.get(ID) is None else str(row[ID])}
+    asked: SourceRow = asked_row(where, found, taking, found.pop("data", {}), labels)
     response = {} if asked.response is None else {"response": asked.response}
     return {**asked.item(domain).row(), **asked.extras, **response}
 
