@@ -26,6 +26,9 @@ def checked_text(value: Any, column: str, role: str) -> str:
 
 def row_answers(value: Any, column: str, verifier: str) -> list[str]:
     """Return the answer, and further right ones, which only `exact` takes."""
+    if isinstance(value, Mapping):
+        part = f"{column}.{next(iter(value), '...')}"
+        raise InputError(f"the answer is an object (column {column!r}): name its part, columns: {{answer: {part}}}")
     if not isinstance(value, list):
         return [checked_text(value, column, "answer")]
     if verifier != "exact" or not value:

@@ -322,6 +322,14 @@ def test_what_cannot_be_decided_is_asked_for_with_the_line(tmp_path: Path) -> No
     assert refusal(tmp_path, row).endswith("write columns: {prompt: text, answer: label}")
 
 
+def test_answers_within_objects_are_named_by_the_recipe(tmp_path: Path) -> None:
+    row = {"prompt": [user("2 + 2?")], "reward_model": {"ground_truth": {"target": ["4", "four"]}}}
+    assert refusal(tmp_path, row).endswith("name its part, columns: {answer: reward_model.ground_truth.target}")
+    found = first(tmp_path, row, columns={"answer": "reward_model.ground_truth.target"})
+    assert (found.answer, found.data["aliases"]) == ("4", ["four"])
+    assert first(tmp_path, {"question": "x", "info": {"tests": [1]}, "task": "t"}).verifier == "unlabelled"
+
+
 def test_bad_rows_have_file_and_place(tmp_path: Path) -> None:
     good = {"question": "2 + 2?", "answer": "4"}
     assert refusal(tmp_path, good, {"question": "2 + 3?"}) == "mine.jsonl:2: the answer is missing (column 'answer')"

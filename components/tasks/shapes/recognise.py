@@ -156,7 +156,9 @@ class _Recogniser(RoleColumns):
             self._ask_for_an_answer()
 
     def _ask_for_an_answer(self) -> None:
-        """Raise InputError if another column could be the answer."""
+        """Raise InputError if another column could be the answer; `info` of verifiers' environments may hold it."""
+        if self._holds("info"):
+            return
         further, _ = kept_and_left(self._rows, self._names, self._found.values())
         if guesses := [name for name in further if isinstance(self._value(name), str | int | float)]:
             hint = "; if none is, say format: prompts"

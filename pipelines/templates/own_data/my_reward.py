@@ -4,7 +4,7 @@
 def reward(completions: list[str | list[dict[str, str]]], answer: list[str], **columns: list[object]) -> list[float]:
     """Return a number for each completion: 1 if it is the answer, half of that if the answer is only somewhere in it.
 
-    `answer` holds each row's answer, `columns` the rest: `prompts`, `id`, `domain`, and the further columns of the rows.
+    `answer` holds each row's answer, `columns` the rest: `prompts`, `id`, `domain`, and further columns of the rows.
     Completions are a model's text, in a list with one message where the row's prompt is a list of messages: compare it,
     never evaluate it.
     """
