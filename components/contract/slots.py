@@ -63,6 +63,8 @@ class Slot:
     them it reads."""
     writes: frozenset[str] = frozenset()
     """Fields that exist because this slot is filled, that is, by an operator other than `none`."""
+    first: tuple[str, ...] = ()
+    """Operators that lists show first, in this order; the others follow by name."""
     marks: bool = False
     """Whether its operators can pass on marks, which a config lists in `writes`."""
 

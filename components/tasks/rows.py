@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from components.contract.artifacts import canonical_json
 from components.contract.errors import InputError
+from components.contract.table_suffixes import table_suffix
 from components.tasks.item import Item, item_from_row
+from components.tasks.json_lines import iter_lines, parse_line
+from components.tasks.outside_rows import as_ours
+from components.tasks.source import BadRow
+from components.tasks.table_files import read_table
 
 ROWS = "rows.jsonl"
 SHARDS = "rows-*.jsonl"
@@ -18,10 +22,15 @@ SHARDS = "rows-*.jsonl"
 def row_files(folder: Path) -> list[Path]:
     """Return the row files of an artifact in reading order; raise InputError when it has none."""
     single = folder / ROWS
-    files = [single] if single.is_file() else sorted(folder.glob(SHARDS))
+    files = [single] if single.is_file() else sorted(folder.glob(SHARDS)) or _given(folder)
     if not files:
         raise InputError(f"{folder}: no {ROWS} and no {SHARDS}; a dataset is a folder with one of them")
     return files
+
+
+def _given(folder: Path) -> list[Path]:
+    """Return the file that a recipe gave to a stage in another format."""
+    return [path for path in sorted(folder.glob("rows.*")) if path.name == f"rows{table_suffix(path)}"][:1]
 
 
 def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -37,37 +46,20 @@ def iter_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
                 raise InputError(f"{where}: {error}") from error
 
 
-def iter_lines(stream: Iterable[bytes], name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield ("name:line", line) for every non-empty line; only newlines end lines, not Unicode's other separators."""
-    for number, raw in enumerate(stream, start=1):
-        if line := raw.strip():
-            yield f"{name}:{number}", line
-
-
-def parse_line(line: bytes) -> dict[str, Any]:
-    """Return the JSON object of one line.
-
-    Raises InputError for invalid UTF-8, for anything but a JSON object, and for NaN and infinities.
-    """
-    try:
-        value = json.loads(line.decode(), parse_constant=_refuse_constant)
-    except UnicodeDecodeError as error:
-        raise InputError(f"not UTF-8: {error}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"not a line of JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise InputError(f"expected a JSON object, found {type(value).__name__}")
-    return value
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")
-
-
 def iter_rows(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield ("file:line", row) of a Dataset or Rollouts folder, streamed."""
+    """Yield ("file:line", row) of a Dataset or Rollouts folder, streamed; rows of other tools with our columns."""
     for path in row_files(folder):
+        yield from as_ours(_rows_of(path), path.name)
+
+
+def _rows_of(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    if path.suffix == ".jsonl":
         yield from iter_jsonl(path)
+        return
+    for row in read_table(path):
+        if isinstance(row, BadRow):
+            raise InputError(f"{row.where}: {row.problem}")
+        yield row[0], dict(row[1])
 
 
 def read_rows(folder: Path) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ SOURCE = Slot(
     package=f"{__package__}.sources",
     summary="Where rows come from",
     call="(request: SourceRequest) -> SourceRows",
+    first=("file", "hf", "s3", "published", "preferences", "jsonl", "parquet", "artifact"),  # data that people have
 )
 VERIFIER = Slot(
     name="verifier",

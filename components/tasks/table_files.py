@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
-import gzip
-import io
-import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, cast
 
 from components.contract.errors import InputError
+from components.contract.table_suffixes import ARROW, DELIMITED, JSON, JSONL, PARQUET, TABLES
 from components.contract.uploaded import files_of
-from components.tasks.rows import iter_lines, parse_line
 from components.tasks.source import BadRow
+from components.tasks.tabular.columnar import read_arrow, read_parquet
+from components.tasks.tabular.delimited import read_delimited
+from components.tasks.tabular.json_files import read_document, read_lines
+from components.tasks.tabular.opened import NamedRow
 
+Reader = Callable[[Path], Iterator[NamedRow | BadRow]]
 JSONL_SUFFIXES = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".ndjson")
-PARQUET_SUFFIXES = (".parquet",)
-PARQUET_BATCH_ROWS = 1024
-READ_BYTES = 1 << 20
-"""Read from a decompressor at once."""
-NamedRow = tuple[str, Mapping[str, Any]]
+PARQUET_SUFFIXES = PARQUET
+READERS: Mapping[tuple[str, ...], Reader] = {
+    JSONL: read_lines,
+    JSON: read_document,
+    DELIMITED: read_delimited,
+    PARQUET: read_parquet,
+    ARROW: read_arrow,
+}
 
 
 def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
@@ -42,56 +46,26 @@ def find_files(path: str, suffixes: tuple[str, ...]) -> list[Path]:
     return found
 
 
+def find_tables(path: str) -> list[Path]:
+    """Return the files of any readable format that a path names; raise InputError where they are of several formats."""
+    files = find_files(path, TABLES)
+    if any(file.suffix == ".arrow" for file in files):  # `save_to_disk` leaves its notes beside them, as JSON
+        files = [file for file in files if file.name not in ("dataset_info.json", "state.json")]
+    kinds = {_reader(file): file for file in files}
+    if len(kinds) > 1:
+        first, second, *_ = sorted(file.name for file in kinds.values())
+        raise InputError(f"{path}: holds files of several formats, such as {first} and {second}; name a pattern: *.csv")
+    return files
+
+
 def read_table(path: Path) -> Iterator[NamedRow | BadRow]:
-    """Yield the rows of one file, streamed; its suffix decides the format."""
-    if path.name.endswith(PARQUET_SUFFIXES):
-        return _read_parquet(path)
-    if path.name.endswith(JSONL_SUFFIXES):
-        return _read_jsonl(path)
-    raise InputError(f"{path}: unknown format (known: {', '.join((*JSONL_SUFFIXES, *PARQUET_SUFFIXES))})")
+    """Yield the rows of one file, streamed; its suffix decides the format, in small or large letters."""
+    return _reader(path)(path)
 
 
-def _read_jsonl(path: Path) -> Iterator[NamedRow | BadRow]:
-    with _opened(path) as stream:
-        for where, line in iter_lines(_whole(stream, path), path.name):
-            try:
-                yield where, parse_line(line)
-            except InputError as error:
-                yield BadRow(where, str(error))
-
-
-def _opened(path: Path) -> BinaryIO:
-    """Open a file for reading, decompressed as its suffix says."""
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    if path.suffix == ".zst":
-        import pyarrow
-
-        # pyarrow is in every image, and also reads files that were written by appending, frame after frame
-        return io.BufferedReader(pyarrow.input_stream(str(path), compression="zstd"), READ_BYTES)
-    return path.open("rb")
-
-
-def _whole(stream: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file; raise InputError where a compressed one is damaged or ends too early."""
-    try:
-        yield from stream
-    except (EOFError, OSError, zlib.error) as error:
-        if path.suffix not in (".gz", ".zst"):
-            raise
-        raise InputError(f"{path.name}: cannot be decompressed to its end; get the file again: {error}") from error
-
-
-def _read_parquet(path: Path) -> Iterator[NamedRow | BadRow]:
-    import pyarrow
-    from pyarrow import parquet
-
-    try:
-        with parquet.ParquetFile(path) as table:
-            number = 0
-            for batch in table.iter_batches(batch_size=PARQUET_BATCH_ROWS):
-                for row in batch.to_pylist():
-                    number += 1
-                    yield f"{path.name}:row {number}", row
-    except pyarrow.ArrowException as error:
-        raise InputError(f"{path.name}: not a readable Parquet file: {error}") from error
+def _reader(path: Path) -> Reader:
+    name = path.name.lower()
+    reader = next((reader for suffixes, reader in READERS.items() if name.endswith(suffixes)), None)
+    if reader is None:
+        raise InputError(f"{path.name}: unknown format; readable are {', '.join(TABLES)}")
+    return reader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,23 +17,28 @@ from components.tasks.conversations import read_conversation
 from components.tasks.slots import VERIFIER
 from components.tasks.source import BadRow, SourceConfig, SourceRow, SourceRows
 from components.tasks.table_files import NamedRow, read_table
+from components.tasks.table_values import checked_text, json_value, row_answers
 from components.tasks.verify import SETTINGS
 from components.tasks.weights import checked_weight
 
 BadRows = Literal["refuse", "drop"]
+ALIASES = "aliases"
+"""Key of an item's data with further right answers, as verifier `exact` reads it."""
+CONVERSATIONS = ("messages", "conversations", "conversation")
+"""Usual names of a column with a whole conversation."""
 
 
 class Columns(Params):
     """Which column holds what. A dot reaches into objects: `reward_model.ground_truth`."""
 
     prompt: str = "prompt"
-    """The prompt: text, or a list of chat messages of which the user's is taken."""
+    """The prompt: text, or a list of chat messages; one message of the user is a text, more are kept as messages."""
     messages: str | None = None
     """A column with a whole conversation, in place of the prompt: a list of `role` and `content`, or of `from` and
     `value`. A last message of the assistant is the response, and its final answer the reference if there is no other;
     an assistant's message without content is a turn that the policy writes."""
     answer: str = "answer"
-    """The reference answer: text or a number."""
+    """The reference answer: text or a number; for verifier exact also a list, of which each entry is right."""
     id: str | None = None
     """A column with identifiers; without one they are derived from content."""
     domain: str | None = None
@@ -60,7 +65,7 @@ class TableConfig(SourceConfig):
     bad_rows: BadRows = "refuse"
     """What to do with a row that cannot be read: stop with its file and line, or drop and count it."""
 
-    def verifiers(self) -> tuple[str, ...]:
+    def verifiers(self) -> tuple[str, ...] | None:
         """Return the one verifier of all rows."""
         return (self.verifier.name,)
 
@@ -75,6 +80,18 @@ class FileConfig(TableConfig):
     the order of their names."""
     sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
     """Digest that the file must have (of several files: the digest in the dataset card)."""
+
+    def opened(self, rows: Iterable[NamedRow | BadRow], origin: Mapping[str, Any]) -> SourceRows:
+        """Return the named rows of files as a source, mapped by the columns."""
+        return SourceRows(table_rows(rows, self), origin)
+
+    def reading(self, files: Sequence[Path]) -> str | None:
+        """Return a line that says how local files are read, where columns are recognised."""
+        return None
+
+    def further(self, files: Sequence[Path]) -> frozenset[str]:
+        """Return the names of the further columns that rows of local files keep."""
+        return frozenset(name.rpartition(".")[2] for name in self.columns.data)
 
 
 def table_rows(rows: Iterable[NamedRow | BadRow], config: TableConfig) -> Iterator[SourceRow | BadRow]:
@@ -107,11 +124,16 @@ def _map_row(where: str, row: Mapping[str, Any], config: TableConfig) -> SourceR
     }
     if columns.text:
         return SourceRow(where, text=_text(row, columns.text, "text"), **labels)
-    data = {name.rpartition(".")[2]: _value(row, name, "data") for name in columns.data}
+    data = further_data(row, columns.data)
     if config.verifier.settings:
         data[SETTINGS] = config.verifier.settings
     task = _task(row, columns)
-    answer = task.pop("answer", None) or _text(row, columns.answer, "answer")
+    answer, aliases = task.pop("answer", None), ()
+    if not answer:
+        given = _value(row, columns.answer, "answer")
+        answer, *aliases = row_answers(given, columns.answer, config.verifier.name)
+    if aliases:
+        data[ALIASES] = [*data.get(ALIASES, ()), *aliases]
     if columns.weight:
         task["extras"] = {**task.get("extras", {}), "weight": checked_weight(_value(row, columns.weight, "weight"))}
     return SourceRow(
@@ -128,7 +150,7 @@ def _task(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     """Return prompt or messages and response from their columns, and an answer that has no column."""
     response = _text(row, columns.response, "response") if columns.response else None
     if columns.messages is None:
-        return {"prompt": _prompt(row, columns.prompt), "response": response}
+        return {**_prompt(row, columns.prompt), "response": response}
     found = read_conversation(_value(row, columns.messages, "messages"), columns.messages)
     task: dict[str, Any] = {"response": found.response if response is None else response}
     if found.prompt is not None:
@@ -148,35 +170,40 @@ def _value(row: Mapping[str, Any], column: str, role: str) -> Any:
     value: Any = row
     for key in column.split("."):
         if not isinstance(value, Mapping) or key not in value:
-            raise InputError(f"no column {column!r}; set columns.{role}{did_you_mean(column, map(str, row))}")
+            raise InputError(f"no column {column!r}; {_advice(row, column, role)}")
         value = value[key]
     return value
 
 
+def _advice(row: Mapping[str, Any], column: str, role: str) -> str:
+    """Return what to write where a row lacks a column."""
+    if role == "prompt" and (chat := next((name for name in CONVERSATIONS if isinstance(row.get(name), list)), None)):
+        return f"{chat!r} holds conversations: write columns: {{messages: {chat}}}"
+    return f"set columns.{role}{did_you_mean(column, map(str, row))}"
+
+
 def _text(row: Mapping[str, Any], column: str, role: str) -> str:
-    value = _value(row, column, role)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        value = str(value)
-    if not isinstance(value, str):
-        raise InputError(f"the {role} is no text, but {type(value).__name__} (column {column!r})")
-    if not value.strip():
-        raise InputError(f"the {role} is empty (column {column!r})")
-    if not value.isascii():
-        check_unicode(value, column)
-    return value
+    return checked_text(_value(row, column, role), column, role)
 
 
-def check_unicode(value: str, column: str) -> None:
-    """Raise InputError for half of a surrogate pair, which no file can hold."""
-    try:
-        value.encode()
-    except UnicodeEncodeError as error:
-        raise InputError(f"column {column!r}: half of a surrogate pair at character {error.start}") from error
+def further_data(row: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Return the columns that a verifier or reward asks for, by the last part of their names."""
+    return {name.rpartition(".")[2]: json_value(_value(row, name, "data"), name) for name in names}
 
 
-def _prompt(row: Mapping[str, Any], column: str) -> str:
+def _prompt(row: Mapping[str, Any], column: str) -> dict[str, Any]:
+    """Return a prompt, or the messages of one with a system message or earlier turns."""
     value = _value(row, column, "prompt")
-    return user_text(value, column) if isinstance(value, list) else _text(row, column, "prompt")
+    if not isinstance(value, list):
+        return {"prompt": checked_text(value, column, "prompt")}
+    if len(value) == 1:
+        return {"prompt": user_text(value, column)}
+    found = read_conversation(value, column)
+    if found.response is not None:
+        raise InputError(
+            f"column {column!r} ends with the assistant: write columns: {{messages: {column}}} to take that as response"
+        )
+    return {"prompt": found.prompt} if found.prompt is not None else {"messages": found.messages}
 
 
 def user_text(messages: Any, column: str) -> str:
@@ -194,7 +221,7 @@ def open_files(files: list[Path], config: FileConfig, origin: Mapping[str, Any])
     if config.sha256 not in (None, digest):
         raise InputError(f"{config.path}: its sha256 is {digest}, and the recipe pins {config.sha256}")
     rows = (row for path in files for row in read_table(path))
-    return SourceRows(table_rows(rows, config), {**origin, "sha256": digest, "num_files": len(files)})
+    return config.opened(rows, {**origin, "sha256": digest, "num_files": len(files)})
 
 
 def files_digest(files: list[Path]) -> str:

@@ -69,7 +69,7 @@ def operators(arguments: argparse.Namespace) -> int:
     slots = [_slot(arguments.slot)] if arguments.slot else [slot for _, slot in sorted(everywhere.items())]
     if arguments.name is not None:
         return _operator(slots[0], arguments.name, as_json=arguments.json)
-    rows = [_operator_summary(slot, name) for slot in slots for name in registry.operators(slot).names()]
+    rows = [_operator_summary(slot, name) for slot in slots for name in _listed(slot)]
     if arguments.json:
         print_json([dict(zip(("slot", "name", "summary", "origin"), row, strict=True)) for row in rows])
         return 0
@@ -77,6 +77,12 @@ def operators(arguments: argparse.Namespace) -> int:
         _print_slot(slots[0])
     print_table(["slot", "operator", "what it does", "registered by"], rows)
     return 0
+
+
+def _listed(slot: Slot) -> list[str]:
+    """Return the operators of a slot as lists show them: those that it names first, then the others."""
+    names = registry.operators(slot).names()
+    return [name for name in slot.first if name in names] + [name for name in names if name not in slot.first]
 
 
 def _named_operators(slots: Mapping[str, Slot], arguments: argparse.Namespace) -> int:

@@ -8,6 +8,7 @@ from components.contract.job import FirstOf, StageRef, alternatives, reference_t
 from components.runtime.inputs.choice import State, choose
 from pipelines.plan.first_prompts import prompt_faults
 from pipelines.plan.judged import unaudited_judges
+from pipelines.plan.known import readings
 from pipelines.plan.local_files import missing_files
 from pipelines.plan.memory import memory_warnings
 from pipelines.plan.pool_defaults import pool_defaults
@@ -33,6 +34,8 @@ def advice(recipe: Recipe) -> list[str]:
         about.setdefault(line, []).append(name)
     for stage, mark, line in missing_files(recipe):
         about.setdefault(f"{mark}: {line}; plan and run refuse this where the stages run", []).append(stage.name)
+    for name, line in readings(recipe):
+        about.setdefault(line, []).append(name)
     for name, line in pool_defaults(recipe):
         about.setdefault(line, []).append(name)
     for name, line in prompt_faults(recipe):

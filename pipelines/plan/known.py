@@ -18,7 +18,7 @@ from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
 from components.tasks.item import Item
 from components.tasks.table_files import read_table
-from components.tasks.tables import FileConfig, table_rows
+from components.tasks.tables import FileConfig
 from pipelines.language.document import display_path
 from pipelines.language.problems import Mark, Problem, RecipeErrors
 from pipelines.recipe.operators import configs_with_paths
@@ -53,17 +53,17 @@ def _data(stage: Stage) -> Iterator[Problem]:
             files = config.local_files()
         except InputError:  # not here: `plan` and `run` say so where it matters
             continue
-        if lacking := _lacking(config.verifier, config):
-            yield Problem(mark, lacking)
-        elif files and (bad := _bad_row(files, config)):
+        if files and (bad := _bad_row(files, config)):
             yield Problem(mark, visible_line(bad))
+        elif lacking := _lacking(config, files):
+            yield Problem(mark, lacking)
 
 
 def _bad_row(files: list[Path], config: FileConfig) -> str | None:
     """Return what is wrong with the first bad row, beginning with its file and line."""
     for path in files:
         try:
-            for _ in islice(table_rows(read_table(path), config), FIRST_ROWS):
+            for _ in islice(config.opened(read_table(path), {}).rows, FIRST_ROWS):
                 pass
         except InputError as error:
             named = str(path) if str(path) in str(error) else path.name  # the whole path, or a row's place: its name
@@ -73,12 +73,26 @@ def _bad_row(files: list[Path], config: FileConfig) -> str | None:
     return None
 
 
-def _lacking(verifier: OperatorSpec, config: FileConfig) -> str | None:
+def readings(recipe: Recipe) -> Iterator[tuple[str, str]]:
+    """Yield a stage's name and a line for each of its sources whose files are recognised by their columns."""
+    for stage in recipe.stages:
+        for _, config in configs_with_paths(stage.config):
+            if isinstance(config, FileConfig):
+                try:
+                    line = config.reading(config.local_files())
+                except (InputError, OSError, EOFError):  # told as a problem, or not on this machine
+                    continue
+                if line:
+                    yield stage.name, visible_line(line)
+
+
+def _lacking(config: FileConfig, files: list[Path]) -> str | None:
     """Return which columns a function in a file needs and does not get."""
-    operator = verifier.resolve().function
+    verifier: OperatorSpec | None = config.verifier
+    operator = verifier.resolve().function if verifier else None
     if not isinstance(operator, FileOperator) or not operator.is_plain:
         return None
-    given = GIVEN | {name.rpartition(".")[2] for name in config.columns.data}
+    given = GIVEN | config.further(files)
     missing = sorted(operator.function.required - given)
     if not missing:
         return None

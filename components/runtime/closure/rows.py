@@ -28,10 +28,16 @@ def named_verifiers(place: Path) -> list[str] | None:
     settings: set[str] = set()
     patterns = ("rows.jsonl", "rows-*.jsonl")
     files = [place] if place.is_file() else [path for name in patterns for path in sorted(place.glob(name))]
+    if any(
+        path.suffix != ".jsonl" for path in files
+    ):  # a table of another format, whose rows get a verifier as they are read
+        return None
     try:
         for path in files:
             with path.open("rb") as stream:
-                for line in stream:
+                for number, line in enumerate(stream):
+                    if not number and _asks_alone(line):
+                        return None
                     _note(line, found, settings)
                     if len(found) > MAX_VERIFIERS:
                         return None
@@ -48,6 +54,12 @@ def union(parts: Iterable[list[str] | None]) -> list[str] | None:
     """Return the names of several inputs, sorted; None if those of any are unknown."""
     known = list(parts)
     return None if None in known else sorted({name for part in known for name in part or ()})
+
+
+def _asks_alone(line: bytes) -> bool:
+    """Return whether a row asks something and names no verifier, so that one is chosen where it is read."""
+    row = json.loads(line) if b"answer" in line or b"ground_truth" in line else None
+    return isinstance(row, dict) and not row.keys() & {"verifier", "response", "chosen", "completions", "completion"}
 
 
 def _note(line: bytes, found: set[str], settings: set[str]) -> None:

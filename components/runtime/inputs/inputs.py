@@ -15,14 +15,13 @@ from components.contract.endpoints import FILE as ENDPOINT_FILE
 from components.contract.endpoints import SCHEME as ENDPOINT
 from components.contract.endpoints import Endpoint, endpoint_file, endpoint_manifest, endpoint_name
 from components.contract.errors import InputError
+from components.contract.table_suffixes import JSONL, TABLES, table_suffix
 from components.runtime.closure.rows import named_verifiers
 from components.runtime.lineage.registry import find_version
 
 if TYPE_CHECKING:
     from components.runtime.store import Store
 
-ROWS_SUFFIX = ".jsonl"
-ROWS = f"rows{ROWS_SUFFIX}"
 STORED = ("artifact", "models")
 """Schemes of inputs that are already in the store."""
 
@@ -48,7 +47,7 @@ def uri_digest(
 def _local_digest(path: str, type: ArtifactType) -> str | None:
     source = Path(path).expanduser()
     if not source.is_dir():
-        rows = FileEntry(path=ROWS, sha256=hash_file(rows_file(path, type)), size=source.stat().st_size)
+        rows = FileEntry(path=rows_name(source), sha256=hash_file(rows_file(path, type)), size=source.stat().st_size)
         return Manifest(type=type, files=(rows,)).digest
     refuse_what_is_no_file(source)
     # an import copies the targets of links, such as those in the hub's cache, and only then has a digest
@@ -133,7 +132,7 @@ def _stage_local(path: str, type: ArtifactType, empty: Path) -> Path:
     if source.is_dir():
         refuse_what_is_no_file(source)
         return source
-    shutil.copyfile(rows_file(path, type), empty / ROWS)
+    shutil.copyfile(rows_file(path, type), empty / rows_name(source))
     return empty
 
 
@@ -142,9 +141,16 @@ def rows_file(path: str, type: ArtifactType) -> Path:
     source = Path(path).expanduser()
     if not source.is_file():
         raise InputError(f"input {path}: no such file or folder")
-    if type not in (ArtifactType.DATASET, ArtifactType.ROLLOUTS) or source.suffix != ROWS_SUFFIX:
-        raise InputError(f"input {path}: a {type} is a folder (or, for rows, one {ROWS_SUFFIX} file)")
+    suffixes = {ArtifactType.DATASET: TABLES, ArtifactType.ROLLOUTS: JSONL[:1]}.get(type, ())
+    if table_suffix(source) not in suffixes:
+        rows = f" (or, for rows, one file: {', '.join(suffixes)})" if suffixes else ""
+        raise InputError(f"input {path}: a {type} is a folder{rows}")
     return source
+
+
+def rows_name(source: Path) -> str:
+    """Return the name that a user's file of rows has in an artifact; its format stays."""
+    return f"rows{table_suffix(source) or ''}"
 
 
 def refuse_what_is_no_file(source: Path) -> None:

@@ -14,7 +14,7 @@ from components.contract.errors import InputError
 from components.contract.operator_packages.rules import hides_secrets, is_secret
 from components.contract.terminal import visible_line
 from components.contract.uploaded import Upload
-from components.runtime.inputs.inputs import ROWS, refuse_what_is_no_file, rows_file
+from components.runtime.inputs.inputs import refuse_what_is_no_file, rows_file, rows_name
 from components.runtime.store.blobs import copy_verified
 from components.runtime.store.collecting import wait_for_collector
 from components.runtime.store.keys import is_inside
@@ -53,7 +53,7 @@ def local_input(path: str, kind: ArtifactType) -> LocalData:
     """
     source = Path(path).expanduser()
     if not source.is_dir():
-        return _looked_at(path, {ROWS: rows_file(path, kind)}, kind)
+        return _looked_at(path, {rows_name(source): rows_file(path, kind)}, kind)
     refuse_what_is_no_file(source)
     found = {file.relative_to(source).as_posix(): file for file in source.rglob("*") if file.is_file()}
     return _looked_at(path, found, kind)

@@ -10,7 +10,8 @@ from typing import Any
 
 from components.contract.errors import InputError
 from components.tasks.source import SourceRow
-from components.tasks.tables import check_unicode, user_text
+from components.tasks.table_values import check_unicode
+from components.tasks.tables import user_text
 
 MAX_JSON_CHARS = 64 << 20
 Row = Mapping[str, Any]
