@@ -144,14 +144,22 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str |
 
 
 def render_messages(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    generation: bool,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot."""
+    """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot.
+
+    `tools` are the functions that the conversation offers, as transformers passes them to templates.
+    """
     from jinja2 import TemplateError
 
     try:
         return tokenizer.apply_chat_template(
             [dict(message) for message in messages],
+            tools=[dict(tool) for tool in tools] or None,
             tokenize=False,
             add_generation_prompt=generation,
             date_string=TODAY,
