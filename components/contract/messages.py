@@ -58,6 +58,10 @@ class Message(BaseModel):
         row |= {name: value for name, value in more.items() if value is not None}
         return row | {name: list(value) for name in ("tool_calls", "tools") if (value := getattr(self, name))}
 
+    def __hash__(self) -> int:
+        """Return a hash of role and text: calls and tools are dicts, which have none."""
+        return hash((self.role, self.content))
+
     @property
     def is_open(self) -> bool:
         """Return whether the policy writes this message."""

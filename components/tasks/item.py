@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from components.contract.artifacts import canonical_json, hash_parts
 from components.contract.errors import InputError, schema_problems
 from components.contract.messages import Message, check_task, filled, read_messages, transcript, with_tools
+from components.contract.tools import read_tools
 
 ID_DIGITS = 12
 UNLABELLED = "unlabelled"
@@ -43,7 +44,7 @@ class Item(BaseModel):
     def _prompt_of_messages(cls, fields: Any) -> Any:
         if not isinstance(fields, Mapping):
             return fields
-        if fields.get("tools") and not fields.get("messages"):
+        if not fields.get("messages") and read_tools(fields.get("tools")):
             fields = {**fields, "messages": [{"role": "user", "content": fields.get("prompt")}]}
         if "messages" not in fields:
             return fields

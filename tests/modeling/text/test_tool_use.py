@@ -11,6 +11,9 @@ from components.contract.errors import InputError
 from components.contract.messages import Message, conversation_of, read_messages
 from components.modeling.supervised.examples import examples_from_rows
 from components.modeling.text.turns import encode_conversation, opening
+from components.tasks.conversations import read_conversation
+from components.tasks.item import Item, item_id
+from components.tasks.row_kinds.preferences import preference_of
 from tests.modeling.chat_models import LAYOUTS, build_tokenizer
 from tests.modeling.text.tool_templates import LLAMA, QWEN
 
@@ -168,3 +171,35 @@ def test_plain_messages_keep_their_row() -> None:
     row = {"role": "assistant", "content": "x", "learn": True}
     assert Message.model_validate(row).model_dump() == row
     assert Message(role="user", content="y").model_dump() == {"role": "user", "content": "y"}
+
+
+def test_tools_reach_items_pairs_and_what_people_read() -> None:
+    row = {"id": "a", "domain": "d", "answer": "3", "verifier": "exact"}
+    item = Item.model_validate({**row, "prompt": "Say 1 + 2.", "tools": TOOLS})
+    assert item.messages[0].tools == tuple(TOOLS) and Item.model_validate(item.row()) == item
+    start = rendered(tokenizer_of("qwen"), TALK[:1], add_generation_prompt=True)
+    assert opening(tokenizer_of("qwen"), item.messages) == start
+    assert Item.model_validate({**row, "prompt": "Say 1.", "tools": "[]"}).task == "Say 1."
+    told = Item.model_validate({**row, "messages": TALK[:3], "tools": TOOLS}).prompt
+    assert told == 'user: Say 1 + 2.\nassistant: sum({"a": 1, "b": 2})\ntool: 3'
+    assert item_id("d", item.messages, "3") != item_id("d", (item.messages[0].model_copy(update={"tools": ()}),), "3")
+    pair = preference_of({"prompt": "Say 1.", "chosen": "1", "rejected": "2", "tools": TOOLS})
+    assert not isinstance(pair.task, str) and pair.task[0].tools == tuple(TOOLS) and hash(pair.task)
+    whole = {"chosen": [*TALK], "rejected": [*TALK[:3], {"role": "assistant", "content": "It is 2."}], "tools": TOOLS}
+    read = preference_of(whole)
+    assert (read.chosen, read.rejected) == ("It is 3.", "It is 2.") and len(read.task) == 3
+    with pytest.raises(InputError, match="tools are offered in a conversation"):
+        preference_of({"chosen": "Say 1. 1", "rejected": "Say 1. 2", "tools": TOOLS})
+
+
+def test_a_sharegpt_conversation_with_calls() -> None:
+    talk = [
+        {"from": "human", "value": "Say 1 + 2."},
+        {"from": "function_call", "value": '{"name": "sum", "arguments": {"a": 1, "b": 2}}'},
+        {"from": "observation", "value": "3"},
+        {"from": "gpt", "value": "It is 3."},
+    ]
+    read = read_conversation(talk, "conversations", json.dumps(TOOLS))
+    plain = conversation_of({"messages": TALK, "tools": TOOLS})
+    assert plain is not None and read.response == "It is 3."
+    assert [one.text for one in read.messages] == [one.text for one in plain[:3]] and read.messages[0].tools
