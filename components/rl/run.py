@@ -296,7 +296,7 @@ def _newest(rows: list[dict[str, float]], name: str) -> dict[str, float]:
 
 
 def _write_outputs(
-    ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None, left_out: Mapping[str, float]
+    ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None, left_out: dict[str, float]
 ) -> None:
     state, history = loop.state, ctx.history()
     loop.learner.trainer.save(ctx.output("model"))
