@@ -22,6 +22,7 @@ from components.measure.metrics import write_json, write_metrics
 from components.modeling.generation.choose import open_sampler
 from components.modeling.loading.load import load_to_train
 from components.modeling.serving.further import FurtherModels
+from components.rl.fitting import fitting_prompts
 from components.rl.run import build_loop, read_pool
 from components.rl.slots import REWARD
 from components.tasks.seeds import derive_rng
@@ -38,7 +39,7 @@ def run(context: StageContext[AuditRewardParams]) -> None:
     policy = load_to_train(context, lora=params.lora, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (context.inputs("reference") or context.inputs("model"))[0].path
-    pool = read_pool(context, policy)
+    pool, _ = fitting_prompts(read_pool(context, policy), policy, params, context)
     models = FurtherModels(context, *FURTHER, PARTNERS)
     with open_sampler(policy, context.job.resources) as sampler, models as further:
         loop = build_loop(

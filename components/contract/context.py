@@ -71,6 +71,10 @@ class StageContext(Protocol, Generic[P]):
         """Give the reason that an alarm's text ends with if the next row raises it; the first one stays."""
         ...
 
+    def tell(self, text: str) -> None:
+        """Show people a line, such as what was left out and why; it stays with the stage's warnings."""
+        ...
+
     def headline(self, **metrics: float) -> None:
         """Record final metrics of the stage, for tables, `when` and `gate`."""
         ...

@@ -20,6 +20,7 @@ from components.curation.operators.language import LanguageConfig
 from components.curation.operators.quality import QualityConfig
 from components.curation.operators.verifiability import VerifiabilityConfig
 from components.curation.switch import SWITCH
+from components.modeling.text.overlong import Overlong
 from components.tasks.slots import DEMONSTRATOR, SOURCE
 from components.tasks.source import SourceConfig
 
@@ -79,6 +80,14 @@ class CurateParams(Params):
     """Keep prompts whose hash falls in this part of [0, 1); stages with disjoint parts share no prompt."""
     dedup: DedupConfig = DedupConfig()
     """Removal of duplicates."""
+    contradictions: Literal["first", "all_accepted", "drop"] = "first"
+    """What becomes of a prompt that several rows answer differently, counted as `contradiction`: its first answer
+    stays, all of them are right (verifier exact), or it is dropped."""
+    max_prompt_tokens: int | None = Field(default=None, ge=1)
+    """Most tokens of a prompt, as the model at input `policy` reads it with its chat template; none for no limit."""
+    overlong: Overlong = "drop"
+    """What becomes of a prompt of more tokens: dropped and counted as `overlong`, cut on the left (a conversation is
+    dropped), or refused with its file and line."""
     language: Annotated[LanguageConfig | None, SWITCH] = None
     """Removal of rows whose text, or prompt, is of another language; off unless configured."""
     quality: Annotated[QualityConfig | None, SWITCH] = None
@@ -115,6 +124,8 @@ class CurateParams(Params):
             raise InputError(
                 "quality: its rules are for running text, and would drop any short prompt; use kind: corpus"
             )
+        if self.kind == "corpus" and self.max_prompt_tokens:
+            raise InputError("max_prompt_tokens: a corpus has no prompts; leave it out, or use kind: prompts")
         if self.kind == "prompts" and any(share.demonstrators for share in self.sources):
             raise InputError("demonstrators: prompts have no responses; use kind: demonstrations")
         for share in self.sources:

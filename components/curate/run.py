@@ -8,7 +8,9 @@ from typing import Any
 
 from components.contract.context import StageContext
 from components.contract.errors import InputError
+from components.curate.contradictions import settle
 from components.curate.filters import text_filters
+from components.curate.lengths import prompt_lengths
 from components.curate.origins import write_origins
 from components.curate.params import CurateParams, SourceShare
 from components.curate.render import render_rows
@@ -94,6 +96,7 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
         if done % PROGRESS_EVERY == 0:
             context.progress(done, max(total, done))
 
+    lengths = prompt_lengths(context)
     with opened_difficulty(params.difficulty, context) as difficulty:
         collector = RowCollector.of_stage(params, context, difficulty, progress, text_filters(params))
         datasets = tuple(found.path for found in context.inputs("dataset"))
@@ -103,7 +106,11 @@ def _collect(context: StageContext[CurateParams], counts: list[int | None]) -> C
             limit = collector.limit(want)
             request = SourceRequest(seed=context.seed, limit=limit, scratch=scratch, datasets=datasets)
             opened = share.source.resolve()(request)
-            collector.take(opened, limit=limit, position=position, domain=share.domain, want=want)
+            fitting = lengths.fitting(opened) if lengths else opened
+            collector.take(fitting, limit=limit, position=position, domain=share.domain, want=want)
+        settle(collector.collection, collector.checks, params.contradictions, context)
+        if lengths:
+            lengths.tell()
         return collector.collection
 
 

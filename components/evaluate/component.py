@@ -107,6 +107,8 @@ COMPONENT = Component(
         "likelihood_<n>_unscored": "Responses that the n-th scorer could not score",
         "num_prompts_<domain>": "Prompts of one domain",
         "num_failed": "Verifications that failed; they are in no denominator",
+        "num_overlong": "Prompts left out because they do not fit the model with a response; only where there are any",
+        "num_cut": "Prompts cut on the left for the same reason; only where there are any",
         "num_raised": "Responses that count as wrong because a user's verifier raised on them, if there are any",
     },
     undone={"num_failed": "verifications failed"},

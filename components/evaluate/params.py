@@ -10,6 +10,7 @@ from components.contract.operators import OperatorSpec
 from components.measure.chosen_params import ChosenParams
 from components.measure.measure_params import PositiveInt
 from components.measure.slots import DIAGNOSTIC
+from components.modeling.text.overlong import Overlong
 
 
 class EvaluateParams(ChosenParams):
@@ -18,6 +19,9 @@ class EvaluateParams(ChosenParams):
     exact: bool = False
     """Draw nothing, but score every right response under the policy: pass@k is 1 - (1 - p)^k, without the noise of
     samples. Rows must list theirs (`list_right` of source `rules`); `num_samples` is the largest k."""
+    overlong: Overlong = "drop"
+    """What becomes of a prompt that does not fit the model's positions with a response of max_new_tokens: left out and
+    counted, cut on the left, or refused with its name."""
     ks: tuple[PositiveInt, ...] | None = None
     """Values of k for pass@k and maj@k; unset: all from 1 to the samples drawn."""
     browse_prompts: int = Field(default=16, ge=0)
@@ -45,6 +49,12 @@ class EvaluateParams(ChosenParams):
             raise ValueError(
                 f"exact: no samples are drawn, which operator {self.chosen[0].name} measures: leave one out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _exact_cuts_nothing(self) -> Self:
+        if self.exact and self.overlong == "truncate_left":
+            raise ValueError("exact: right responses are scored behind whole prompts: set overlong: drop or refuse")
         return self
 
     @model_validator(mode="after")

@@ -17,6 +17,7 @@ from components.measure.alarms import JUDGED, RAISED, VERIFIER_RAISES
 from components.measure.browse import write_samples
 from components.measure.chosen import agreed, column_metrics, metric_columns, strategies_of, views_of
 from components.measure.dataset import read_prompts, require_verdicts
+from components.measure.fitting import fitting_items
 from components.measure.harness.context import Baseline, MeasureContext
 from components.measure.harness.values import write_values
 from components.measure.harness.views import write_views
@@ -48,8 +49,10 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     baselines = [read_ledger(artifact.path) for artifact in ctx.inputs("baseline")]
     policy = load_policy(ctx.input("model").path, device=ctx.device, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
+    longest = {domain: params.sampling(domain).max_new_tokens for domain in prompts}
+    prompts, left_out = fitting_items(policy, prompts, longest.__getitem__, params.overlong, ctx)
     if params.exact:
-        _run_exactly(ctx, policy, prompts, bootstrap)
+        _run_exactly(ctx, policy, prompts, bootstrap, left_out)
         return
     with FurtherModels(ctx, SCORERS, REFERENCE, JUDGES, PARTNERS) as further:
         with open_sampler(policy, ctx.job.resources) as sampler:
@@ -65,6 +68,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     chosen = agreed(chosen, metrics)
     metrics |= chosen
     folder = ctx.output("metrics")
+    metrics |= left_out
     for baseline in baselines:
         metrics |= compare_with_baseline(folder, outcomes, baseline, bootstrap)
     write_report(folder, reports, metrics)
@@ -73,7 +77,7 @@ def run(ctx: StageContext[EvaluateParams]) -> None:
     _tell_raised(ctx, outcomes)
     ctx.describe("metrics", kind="evaluation", domains=sorted(outcomes), num_prompts=sum(map(len, outcomes.values())))
     shown = {name: one.value if isinstance(one, Interval) else one for name, one in (likelihoods | chosen).items()}
-    ctx.headline(**(headline(reports, metrics) | shown))
+    ctx.headline(**(headline(reports, metrics) | shown | left_out))
 
 
 def _chosen(
@@ -112,7 +116,11 @@ def _refuse_samples(ctx: StageContext[EvaluateParams]) -> None:
 
 
 def _run_exactly(
-    ctx: StageContext[EvaluateParams], policy: Policy, prompts: Mapping[str, Sequence[Item]], bootstrap: Bootstrap
+    ctx: StageContext[EvaluateParams],
+    policy: Policy,
+    prompts: Mapping[str, Sequence[Item]],
+    bootstrap: Bootstrap,
+    left_out: Metrics,
 ) -> None:
     """Score every right response in the place of sampling, and write what follows from their probabilities."""
     params, folder = ctx.params, ctx.output("metrics")
@@ -124,11 +132,11 @@ def _run_exactly(
         domain: report_domain(found, params.wanted_ks(domain), params.sampling(domain).num_samples, bootstrap)
         for domain, found in by_domain.items()
     }
-    metrics = all_metrics(reports, bootstrap)
+    metrics = all_metrics(reports, bootstrap) | left_out
     write_report(folder, reports, metrics)
     write_probabilities(folder, by_domain)
     ctx.describe("metrics", kind="evaluation", domains=sorted(prompts), num_prompts=len(items), exact=True)
-    ctx.headline(**headline(reports, metrics))
+    ctx.headline(**(headline(reports, metrics) | left_out))
 
 
 def _tell_raised(ctx: StageContext[EvaluateParams], outcomes: Mapping[str, Sequence[ItemOutcomes]]) -> None:
@@ -154,7 +162,8 @@ def _sample(
         for number, block in enumerate(blocks(found, sampling))
     ]
     open_parts = ((block, sampling) for _, name, block, sampling in parts if name not in journal)
-    measured = sample_blocks(sampler, open_parts, seed=ctx.seed)
+    cut = ctx.params.overlong == "truncate_left"
+    measured = sample_blocks(sampler, open_parts, seed=ctx.seed, cut=cut)
     outcomes: dict[str, list[ItemOutcomes]] = {domain: [] for domain in prompts}
     done = 0
     for domain, name, block, _ in parts:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from components.measure.fitting import cut_script
 from components.measure.outcomes import ItemOutcomes
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.tasks.item import Item
@@ -62,16 +63,17 @@ def blocks(items: Sequence[Item], sampling: SamplingConfig) -> Iterator[list[Ite
 
 
 def sample_blocks(
-    sampler: Sampler, wanted: Iterable[tuple[Sequence[Item], SamplingConfig]], *, seed: int
+    sampler: Sampler, wanted: Iterable[tuple[Sequence[Item], SamplingConfig]], *, seed: int, cut: bool = False
 ) -> Iterator[list[ItemOutcomes]]:
     """Yield the outcomes of each block, in order. An engine draws the next blocks while one is verified.
 
     So many blocks are begun that as the first one ends the others fill the engine (`Sampler.rows_ahead`). A block's
-    random numbers depend on `seed` and its items' ids only: not on the other blocks, nor on when it is begun.
+    random numbers depend on `seed` and its items' ids only: not on the other blocks, nor on when it is begun. With
+    `cut` a prompt that does not fit the model loses its first tokens, where it is an error without.
     """
     begun: deque[_Block] = deque()
     for items, sampling in wanted:
-        begun.append(_Block(sampler, items, sampling, seed))
+        begun.append(_Block(sampler, items, sampling, seed, cut=cut))
         while begun and sum(block.rows for block in begun) - begun[0].rows >= sampler.rows_ahead:
             yield begun.popleft().outcomes()
     while begun:
@@ -81,7 +83,9 @@ def sample_blocks(
 class _Block:
     """A block whose first turn is being drawn."""
 
-    def __init__(self, sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, seed: int) -> None:
+    def __init__(
+        self, sampler: Sampler, items: Sequence[Item], sampling: SamplingConfig, seed: int, *, cut: bool
+    ) -> None:
         from components.modeling.generation.conversation import conversing
         from components.modeling.text.turns import scripts
 
@@ -91,6 +95,9 @@ class _Block:
         self._tasks = scripts(
             policy.tokenizer, [item.task for item in items], policy.ends, names=[item.id for item in items]
         )
+        if cut:
+            room = sampling.max_new_tokens, policy.max_positions
+            self._tasks = [cut_script(task, *room) for task in self._tasks]
         self._generator = _generator(seed, items)
         self._steps = conversing(self._tasks, sampling, policy.max_positions)
         self._begin(next(self._steps))

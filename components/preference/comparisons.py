@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from components.contract.errors import InputError
 from components.contract.messages import Message
 from components.modeling.models.policy import Policy
+from components.modeling.text.overlong import Limit, Overlong, Teller, sort_overlong
 from components.modeling.text.prompting import Encoded, encode_examples
 from components.modeling.text.turns import encode_conversations
 from components.preference.reading import Candidates
@@ -38,6 +39,8 @@ class Comparison:
     weight: float = 1.0
     masks: tuple[Mask, ...] = ()
     """Of each response the tokens that are compared, where some are context; empty: all are."""
+    where: str = field(default="", compare=False)
+    """File and line of its row."""
     other: Tokens | None = None
     """A response of another row, for an estimate of the divergence from the reference."""
 
@@ -72,6 +75,14 @@ class Comparison:
         return len(self.responses) > 1 or self.scores[0] > 0
 
 
+class Fitting(NamedTuple):
+    """Comparisons within a limit."""
+
+    kept: list[Comparison]
+    num_overlong: int
+    num_cut: int
+
+
 def encoded(policy: Policy, examples: Sequence[Candidates], context_tags: Sequence[str] = ()) -> list[Comparison]:
     """Return the comparisons of examples, in order; a prompt and its responses are laid out as in SFT.
 
@@ -103,17 +114,33 @@ def encoded(policy: Policy, examples: Sequence[Candidates], context_tags: Sequen
     return made
 
 
-def fitting(comparisons: Sequence[Comparison], max_tokens: int) -> list[Comparison]:
-    """Return those whose prompt and longest response have at most `max_tokens` tokens.
+def fitting(comparisons: Sequence[Comparison], limit: Limit, overlong: Overlong, teller: Teller) -> Fitting:
+    """Return those whose prompt and longest response are within a limit, and the counts of the others.
 
-    Raises InputError where there are some and none fits.
+    One that is cut loses the beginning of its prompt, never of a response. Errors as in `sort_overlong`.
     """
-    found = [one for one in comparisons if one.longest <= max_tokens]
-    if comparisons and not found:
-        raise InputError(
-            f"none of {len(comparisons)} examples has a prompt and response of at most {max_tokens} tokens (max_tokens)"
-        )
-    return found
+    room = [limit.tokens - (one.longest - len(one.prompt)) for one in comparisons]
+    sort = sort_overlong(
+        [one.longest for one in comparisons],
+        limit,
+        overlong,
+        teller,
+        names=lambda index: comparisons[index].where or f"example {index + 1}",
+        what="examples",
+        cuttable=lambda index: room[index] > 0,
+    )
+    kept = [
+        replace(comparisons[index], prompt=comparisons[index].prompt[-room[index] :])
+        if index in sort.cut
+        else comparisons[index]
+        for index in sort.kept
+    ]
+    return Fitting(kept, len(sort.dropped), len(sort.cut))
+
+
+def without_equal(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """Return those whose responses differ as tokens: equal ones prefer nothing, whatever their texts were."""
+    return [one for one in comparisons if len(one.responses) == 1 or len(set(one.responses)) > 1]
 
 
 def with_others(comparisons: Sequence[Comparison], max_tokens: int) -> list[Comparison]:
@@ -184,6 +211,7 @@ def _comparison(example: Candidates, parts: Sequence[tuple[Tokens, Tokens]], mas
         margin=example.margin,
         domain=example.domain,
         weight=example.weight,
+        where=example.where,
     )
 
 

@@ -81,7 +81,9 @@ COMPONENT = Component(
         "response (bad_rows: drop)",
         "num_unranked": "Lists left out because no two of their responses differ in score; only where there are any",
         "num_weightless": "Examples left out because their weight is 0; only where there are any",
-        "num_overlong": "Examples left out because they exceed max_tokens",
+        "num_overlong": "Examples left out because they exceed max_tokens or the model's positions",
+        "num_cut": "Examples whose prompt is cut on the left for the same reason; only where there are any",
+        "num_equal": "Examples left out because their responses are the same tokens; only where there are any",
         "num_overlong_validation": "Held-out examples that were not measured because they exceed max_tokens; only "
         "where there are any",
     },

@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from components.contract.operators import OperatorSpec
 from components.modeling.models.lora import LoraConfig
+from components.modeling.text.overlong import Overlong
 from components.modeling.training.training_config import OptimizerConfig, SupervisedConfig
 from components.preference.loss_config import PreferenceLossConfig
 from components.preference.slots import PREFERENCE_LOSS
@@ -40,6 +41,9 @@ class PreferenceParams(SupervisedConfig):
     context_tags: tuple[TagName, ...] = ()
     """Tags whose blocks in a response are context, such as <tool> ... </tool> for what a tool said: they are read, and
     neither compared nor learnt, their tags included."""
+    overlong: Overlong = "drop"
+    """What becomes of a row of more than max_tokens, or than the model's positions: left out and counted, cut on the
+    left as far as its responses stay whole, or refused with its number."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -41,6 +41,8 @@ class Candidates:
     """What every response says first: context."""
     ended: bool = True
     """Whether the responses end, or are steps that others follow."""
+    where: str = field(default="", compare=False)
+    """File and line of its row, or of the first of a list."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,22 @@ class Read:
 
 
 def read_candidates(
-    folders: Sequence[Path], name: str, config: PreferenceLossConfig, bad_rows: Literal["refuse", "drop"]
+    folders: Sequence[Path],
+    name: str,
+    config: PreferenceLossConfig,
+    bad_rows: Literal["refuse", "drop"],
+    check: Callable[[Task, Sequence[str]], None] = lambda task, texts: None,
 ) -> Read:
     """Return what the loss `name` compares; weights are shares of the largest.
+
+    `check` raises InputError for a task and responses that a model cannot read.
 
     Raises InputError, with file and line, for a bad row that is not to be dropped, where nothing is left, and where
     the metrics of two domains would have one name.
     """
     rows: list[Judged] = []
     num_bad = 0
-    read = _reader(name, config)
+    read = _reader(name, config, check)
     for folder in folders:
         for row in judged_rows(folder, read):
             if not isinstance(row, BadRow):
@@ -95,12 +103,15 @@ def _check_names(domains: Set[str]) -> None:
     check_domains(sorted(domains))
 
 
-def _reader(name: str, config: PreferenceLossConfig) -> Callable[[Mapping[str, Any]], Judged]:
+def _reader(
+    name: str, config: PreferenceLossConfig, check: Callable[[Task, Sequence[str]], None]
+) -> Callable[[Mapping[str, Any]], Judged]:
     """Return a reader of rows, which refuses a response that an earlier row of its list scores otherwise."""
     scores: dict[tuple[Task, str, str], float | None] = {}
 
     def read(row: Mapping[str, Any]) -> Judged:
         found = _row(row, name, config)
+        check(found.task, _texts(found))
         if isinstance(found, Labelled) and config.compares == "lists":
             known = scores.setdefault((found.task, found.domain, found.completion), found.score)
             if known != found.score:
@@ -130,6 +141,24 @@ def _row(row: Mapping[str, Any], name: str, config: PreferenceLossConfig) -> Pre
     if getattr(found, wanted) is None:
         raise InputError(f"no {wanted}, which preference_loss {name!r} reads")
     return found
+
+
+def _texts(row: Preference | Labelled) -> tuple[str, ...]:
+    """Return the responses of a row as they are written, with what a pair says first."""
+    if isinstance(row, Preference):
+        return row.prefix + row.chosen, row.prefix + row.rejected
+    return (row.completion,)
+
+
+def check_classes(read: Read, name: str, config: PreferenceLossConfig) -> None:
+    """Raise InputError where all labels to learn from are equal: a loss of labels tells one class from the other."""
+    labels = {one.scores[0] for one in read.examples}
+    if config.compares == "labels" and len(labels) == 1:
+        kind = "desirable (label: true)" if labels == {1.0} else "undesirable (label: false)"
+        raise InputError(
+            f"all {len(read.examples)} rows are {kind}, and preference_loss {name!r} learns from the contrast of both; "
+            "add rows of the other label, or train on desirable ones by sft"
+        )
 
 
 def _candidates(rows: Sequence[Judged], compares: Compares) -> Iterator[Candidates]:
@@ -163,5 +192,5 @@ def _by_task(rows: Sequence[Labelled]) -> dict[tuple[Task, str], list[Labelled]]
 
 
 def _one(row: Judged, responses: tuple[str, ...], scores: tuple[float, ...], **step: Any) -> Candidates:
-    shared: dict[str, Any] = {"task": row.task, "domain": row.domain, "weight": row.weight}
+    shared: dict[str, Any] = {"task": row.task, "domain": row.domain, "weight": row.weight, "where": row.where}
     return Candidates(responses=responses, scores=scores, **shared, **step)

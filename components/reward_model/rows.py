@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +13,12 @@ from components.contract.errors import InputError
 from components.modeling.models.policy import Policy
 from components.modeling.scorers.network import Reading
 from components.modeling.scorers.reading import forged, read_responses, read_steps
+from components.modeling.text.overlong import Limit, Overlong, Teller, sort_overlong
 from components.reward_model.config import ScorerLossConfig
 from components.tasks.row_kinds.labelled import Labelled, labelled_of
 from components.tasks.row_kinds.preferences import Preference, preference_of
 from components.tasks.row_kinds.reading import Judged, Kind, kind_of, read_judged, task_text
 from components.tasks.row_kinds.stepwise import Stepwise, stepwise_of
-from components.tasks.rows import iter_rows
 from components.tasks.weights import shares_of_largest
 
 READERS: Mapping[Kind, Callable[[Mapping[str, Any]], Judged]] = {
@@ -43,6 +42,8 @@ class Unit:
     weight: float
     number: int
     """Of the row in its data, from 0."""
+    where: str = field(default="", compare=False)
+    """File and line of the row."""
 
     @property
     def longest(self) -> int:
@@ -64,14 +65,56 @@ def read_units(policy: Policy, folders: Sequence[Path], config: ScorerLossConfig
     """Return the rows of all folders, encoded; raise InputError for rows of another kind, with file and line."""
     rows = [row for folder in folders for row in read_judged(folder, partial(_honest, policy=policy, config=config))]
     texts = _readings(policy, rows, config)
-    for number, found in enumerate(texts):
-        if len(found) > 1 and found[0].tokens == found[1].tokens:
-            where = next(islice((where for folder in folders for where, _ in iter_rows(folder)), number, None))
-            raise InputError(f"{where}: chosen and rejected are the same tokens: such a pair prefers nothing")
     return [
-        Unit(found, _targets(row, config), task_text(row.task), row.domain, row.weight, number)
+        Unit(found, _targets(row, config), task_text(row.task), row.domain, row.weight, number, row.where)
         for number, (row, found) in enumerate(zip(rows, texts, strict=True))
     ]
+
+
+def differing(units: Sequence[Unit], teller: Teller) -> tuple[list[Unit], int]:
+    """Return rows without pairs whose sides are the same tokens, which prefer nothing, and how many those are."""
+    equal = [unit for unit in units if len(unit.readings) > 1 and unit.readings[0].tokens == unit.readings[1].tokens]
+    if not equal:
+        return list(units), 0
+    says = f"{equal[0].where}: chosen and rejected are the same tokens: such a pair prefers nothing"
+    if len(equal) == len(units):
+        raise InputError(f"{says}, and no other is left of {len(units)}")
+    teller.tell(f"{says}; {len(equal)} of {len(units)} rows are left out for that")
+    left_out = {unit.number for unit in equal}
+    return [unit for unit in units if unit.number not in left_out], len(equal)
+
+
+def fitting_units(
+    units: Sequence[Unit], limit: Limit, overlong: Overlong, teller: Teller, what: str
+) -> tuple[list[Unit], dict[str, float]]:
+    """Return the rows within a limit, cut ones included, and the counts of the others.
+
+    All texts of a row that is cut lose as many tokens of their prompt, so that they still share it.
+    """
+    sort = sort_overlong(
+        [unit.longest for unit in units],
+        limit,
+        overlong,
+        teller,
+        names=lambda index: units[index].where,
+        what=what,
+        cuttable=lambda index: min(_starts(units[index])) > units[index].longest - limit.tokens,
+    )
+    fitting = [_cut(units[index], limit.tokens) if index in sort.cut else units[index] for index in sort.kept]
+    return fitting, sort.metrics()
+
+
+def _starts(unit: Unit) -> list[int]:
+    return [reading.start for reading in unit.readings]
+
+
+def _cut(unit: Unit, room: int) -> Unit:
+    over = unit.longest - room
+    readings = tuple(
+        Reading(reading.tokens[over:], [place - over for place in reading.places], reading.start - over)
+        for reading in unit.readings
+    )
+    return replace(unit, readings=readings)
 
 
 def weighing(units: Sequence[Unit]) -> list[Unit]:

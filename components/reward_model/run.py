@@ -18,10 +18,11 @@ from components.modeling.models.folder import read_config
 from components.modeling.scorers.folder import classifier
 from components.modeling.scorers.network import RewardNetwork
 from components.modeling.supervised.training_stage import train_and_save
+from components.modeling.text.overlong import Limit
 from components.modeling.training.trainer import Trainer
 from components.reward_model.config import ScorerLossConfig
 from components.reward_model.measures import measure
-from components.reward_model.rows import Unit, read_units, split_tasks, weighing
+from components.reward_model.rows import Unit, differing, fitting_units, read_units, split_tasks, weighing
 from components.reward_model.showing import view_of
 from components.reward_model.training import Fitting, fit_scorer, rewards_of
 
@@ -45,35 +46,48 @@ def run(ctx: StageContext[RewardModelParams]) -> None:
     if policy.tokenizer is None:
         raise InputError("the model has no tokenizer; put its tokenizer.json beside its weights")
     network = RewardNetwork(policy, layout, seed=ctx.seed)
-    units, held, where = _rows(ctx, network, config)
+    units, held, where, num_equal = _rows(ctx, network, config)
     weighed = weighing(units)
     if not weighed:
         raise InputError("reward_model: no row has a weight above 0: there is nothing to train on")
-    fitting = Fitting(network, weighed, loss)
-    summary = train_and_save(ctx, policy, [], params, fitted=partial(fit_scorer, fitting=fitting))
+    limit = Limit.of_example(params.max_tokens, policy.max_positions)
+    short, counts = fitting_units(weighed, limit, params.overlong, ctx, "rows")
+    fitting = Fitting(network, short, loss)
+    counts |= {"num_equal": float(num_equal)} if num_equal else {}
+    fitted = partial(fit_scorer, fitting=fitting)
+    summary = train_and_save(ctx, policy, [], params, fitted=fitted, left_out=counts)
     ctx.describe("model", head=layout.head.value, scorer_loss=loss.name, outputs=layout.outputs)
     if weightless := len(units) - len(weighed):
         _tell(ctx, {"num_weightless": float(weightless)})
-    short = [unit for unit in held if unit.longest <= params.max_tokens]
     if held:
-        _tell(ctx, {"num_overlong_validation": float(len(held) - len(short))})
-    if short:
-        _measure(ctx, summary.trainer, fitting, short, where)
+        measured = _measurable(ctx, held, limit)
+        _tell(ctx, {"num_overlong_validation": float(len(held) - len(measured))})
+        if measured:
+            _measure(ctx, summary.trainer, fitting, measured, where)
+
+
+def _measurable(ctx: StageContext[RewardModelParams], held: Sequence[Unit], limit: Limit) -> list[Unit]:
+    """Return the held-out rows that fit, cut ones included; perhaps none."""
+    if ctx.params.overlong != "refuse" and all(unit.longest > limit.tokens for unit in held):
+        return []
+    return fitting_units(held, limit, ctx.params.overlong, ctx, "held-out rows")[0]
 
 
 def _rows(
     ctx: StageContext[RewardModelParams], network: RewardNetwork, config: ScorerLossConfig
-) -> tuple[list[Unit], list[Unit], str]:
-    """Return rows to train on, rows to measure, and where the latter come from."""
-    units = read_units(network.policy, [found.path for found in ctx.inputs("dataset")], config)
+) -> tuple[list[Unit], list[Unit], str, int]:
+    """Return rows to train on, rows to measure, where the latter come from, and how many pairs have equal sides."""
+    read = read_units(network.policy, [found.path for found in ctx.inputs("dataset")], config)
+    units, num_equal = differing(read, ctx)
     given = ctx.inputs("validation")
     if given:
-        kept, held = units, read_units(network.policy, [found.path for found in given], config)
+        held, _ = differing(read_units(network.policy, [found.path for found in given], config), ctx)
+        kept = units
     else:
         kept, held = split_tasks(units, ctx.params.holdout, ctx.seed)
     if config.rows == "preferences":  # measured by domain
         check_domains(unit.domain for unit in held)
-    return kept, held, "of the validation input" if given else "that were held out of the training"
+    return kept, held, "of the validation input" if given else "that were held out of the training", num_equal
 
 
 def _measure(

@@ -158,6 +158,8 @@ COMPONENT = Component(
         "num_samples": "responses drawn in all, without those to held-out prompts",
         "num_tokens": "tokens drawn in all, probes and completions included, without those to held-out prompts",
         "num_failed": "failed verifications in all: these responses have no reward",
+        "num_overlong": "prompts left out because they do not fit the model with a response; only where there are any",
+        "num_cut": "prompts cut on the left for the same reason; only where there are any",
         "num_timeouts": "verifications in all, of distinct texts, in which the verifier ran out of time",
         "dropped_groups": "groups in all that had no gradient: filtered, unverified, or of advantages 0",
         "skipped_updates": "updates in all that were left out, for want of a gradient",

@@ -11,6 +11,7 @@ from components.contract.errors import InputError
 from components.contract.operators import Bound
 from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
+from components.modeling.text.overlong import Overlong
 from components.modeling.training.training_config import OptimizerConfig
 from components.rl.labels import check_ignored
 from components.rl.overrides import with_overrides
@@ -88,6 +89,9 @@ class RLParams(Params):
     sampler_correction: SamplerCorrection | None = SamplerCorrection()
     """Truncated importance weights where the sampler's log-probabilities are not the trainer's: with an engine, or in
     bfloat16, and without the advantage operator truncated_importance, which replaces it; null for none."""
+    overlong: Overlong = "drop"
+    """What becomes of a prompt that does not fit the model's positions with a response of max_new_tokens: left out and
+    counted, cut on the left, or refused with its name."""
     labels: Literal["used", "ignored"] = "used"
     """ignored: answers, verifiers and data of the dataset's prompts are taken away before anything reads them, and
     operators that read outcomes or answers are refused; input `heldout` keeps its own."""

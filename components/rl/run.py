@@ -31,6 +31,7 @@ from components.modeling.training.training_state import TrainingState, load_trai
 from components.rl.batch.batch import Prompt
 from components.rl.compared import check_compared
 from components.rl.configs import CriticConfig
+from components.rl.fitting import fitting_prompts
 from components.rl.journal.after import state_after
 from components.rl.journal.journal import Journal
 from components.rl.labels import check_labelled
@@ -67,7 +68,7 @@ def run(ctx: StageContext[RLParams]) -> None:
     policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
     policy.keep_special_tokens(params.keep_special_tokens)
     start = (ctx.inputs("reference") or ctx.inputs("model"))[0].path
-    pool, ledger = read_pool(ctx, policy), _ledger(ctx)
+    (pool, left_out), ledger = fitting_prompts(read_pool(ctx, policy), policy, params, ctx), _ledger(ctx)
     structured = constrains(params)
     models = FurtherModels(ctx, *FURTHER, PARTNERS)
     with open_sampler(policy, ctx.job.resources, structured=structured) as sampler, models as further:
@@ -84,7 +85,7 @@ def run(ctx: StageContext[RLParams]) -> None:
             further=further.by_port,
         )
         shelf = ModelShelf(ctx.output("checkpoints")) if params.save_every else None
-        held = _prompts(ctx.inputs("heldout"), policy)
+        held, _ = fitting_prompts(_prompts(ctx.inputs("heldout"), policy), policy, params, ctx)
         loop.heldout = heldout_probe(held, pool, params.heldout, seed=ctx.seed)
         loop.samples = samples = StepSamples(ctx.output("metrics") / SAMPLES_FILE, params.num_steps)
         loop.journal = Journal(ctx.output("rollouts"), params.num_steps, lambda: state_after(loop))
@@ -98,7 +99,7 @@ def run(ctx: StageContext[RLParams]) -> None:
             raise
         further.write_answers(ctx.output("metrics"))
         ctx.headline(**sampler.timings())
-    _write_outputs(ctx, loop, shelf)
+    _write_outputs(ctx, loop, shelf, left_out)
 
 
 def _train(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
@@ -294,7 +295,9 @@ def _newest(rows: list[dict[str, float]], name: str) -> dict[str, float]:
     return next(({name: row[name]} for row in reversed(rows) if name in row), {})
 
 
-def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None) -> None:
+def _write_outputs(
+    ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | None, left_out: dict[str, float]
+) -> None:
     state, history = loop.state, ctx.history()
     loop.learner.trainer.save(ctx.output("model"))
     if ctx.params.keep_optimizer:
@@ -313,6 +316,7 @@ def _write_outputs(ctx: StageContext[RLParams], loop: Loop, shelf: ModelShelf | 
             LOST: history[-1].get(LOST, 0.0) if history else 0.0,
         }
         | {name: float(sum(row.get(name, 0.0) for row in history)) for name in (SKIPPED, DROPPED, TIMEOUTS)}
+        | left_out
     )
     ctx.headline(**headline)
     metrics = ctx.output("metrics")

@@ -8,7 +8,7 @@ from typing import Any
 
 from components.contract.artifacts import hash_parts
 from components.contract.endpoints import request_key
-from components.contract.messages import Message, filled, num_turns
+from components.contract.messages import Message, filled, num_turns, without_tools
 from components.measure.outcomes import ItemOutcomes
 from components.modeling.generation.sampling_config import SamplingConfig
 from components.modeling.serving.asking import Request
@@ -68,7 +68,7 @@ class Asking:
         item, turn = sample.item, len(sample.answers)
         chat, limit = self.api == "chat", sampling.max_new_tokens
         if chat:
-            written = filled(messages_of(item), sample.turns)
+            written = without_tools(filled(messages_of(item), sample.turns), f"prompt {item.id}")
             told = [{"role": one.role, "content": one.content} for one in _until_open(written)]
             asked: dict[str, Any] = {"messages": told, "logprobs": True}
         else:

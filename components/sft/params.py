@@ -8,6 +8,7 @@ from pydantic import model_validator
 
 from components.modeling.models.lora import LoraConfig
 from components.modeling.supervised.distillation_config import DistillationConfig
+from components.modeling.text.overlong import Overlong
 from components.modeling.training.training_config import SupervisedConfig
 from components.sft.transfer_config import TransferConfig
 
@@ -20,6 +21,12 @@ class SftParams(SupervisedConfig):
     learn: Literal["last", "all", "marked"] = "all"
     """Which turns of the assistant the loss covers in rows with messages: the last one, all, or those whose message has
     `learn: true`. Of a prompt with a response it is the response."""
+    bad_rows: Literal["refuse", "drop"] = "refuse"
+    """Whether a row with a blank response, with a control mark of the model within its text, or with messages that
+    cannot be read ends the stage, or is left out and counted."""
+    overlong: Overlong = "drop"
+    """What becomes of a demonstration of more than max_tokens, or than the model's positions: left out and counted, cut
+    on the left as far as its last response stays whole, or refused with its row."""
     lora: LoraConfig | None = None
     """Train low-rank adapters instead of all weights; the output model has them merged."""
     dtype: Literal["float32", "bfloat16"] = "float32"

@@ -14,9 +14,10 @@ from components.modeling.supervised.examples import Example, examples_from_rows
 from components.modeling.supervised.loss import likelihood
 from components.modeling.supervised.trainer import fit
 from components.modeling.supervised.training_stage import train_and_save
+from components.modeling.text.overlong import Limit
+from components.sft.reading import fitting_examples, read_demonstrations
 from components.sft.teaching import Rows, open_distillation, with_teacher_prompts
 from components.sft.transfer import fit_transfer
-from components.tasks.rows import read_rows
 from components.tasks.weights import row_weights
 
 if TYPE_CHECKING:
@@ -30,28 +31,38 @@ def run(ctx: StageContext[SftParams]) -> None:
     """
     params = ctx.params
     policy = load_to_train(ctx, lora=params.lora, dtype=params.dtype)
-    rows = _rows(ctx, "dataset")
-    examples = _examples(ctx, policy, rows)
+    read = read_demonstrations(ctx, policy, "dataset")
+    examples = _examples(ctx, policy, read.rows)
     distillation = open_distillation(ctx, policy) if params.distillation else None
     if distillation:
-        examples = with_teacher_prompts(examples, rows, distillation, params)
-    weighing = [example for example in examples if example.weight]
+        examples = with_teacher_prompts(examples, read.rows, distillation, params)
+    weighing = [at for at, example in enumerate(examples) if example.weight]
+    names = [read.names[at] for at in weighing]
+    limit = Limit.of_example(params.max_tokens, policy.max_positions)
+    fitting, overlong = fitting_examples(ctx, [examples[at] for at in weighing], names, limit, "examples")
+    validation, more = _validation(ctx, policy)
     train_and_save(
         ctx,
         policy,
-        weighing,
+        fitting,
         params,
-        validation=_examples(ctx, policy, _rows(ctx, "validation")),
+        validation=validation,
         objective=distillation or likelihood,
         fitted=partial(fit_transfer, transfer=params.transfer) if params.transfer else fit,
+        left_out={**read.metrics(), **overlong, **more},
     )
     if weightless := len(examples) - len(weighing):
         ctx.headline(num_weightless=float(weightless))
         add_metrics(ctx.output("metrics"), {"num_weightless": float(weightless)})
 
 
-def _rows(ctx: StageContext[SftParams], port: str) -> Rows:
-    return [row for artifact in ctx.inputs(port) for row in read_rows(artifact.path)]
+def _validation(ctx: StageContext[SftParams], policy: Policy) -> tuple[list[Example], dict[str, float]]:
+    """Return the examples to measure, of which the model's positions alone limit the length, and what is left out."""
+    read = read_demonstrations(ctx, policy, "validation")
+    limit = Limit(policy.max_positions, f"the model's {policy.max_positions} positions")
+    examples = _examples(ctx, policy, read.rows)
+    fitting, overlong = fitting_examples(ctx, examples, read.names, limit, "validation examples")
+    return fitting, {f"{name}_validation": count for name, count in {**read.metrics(), **overlong}.items()}
 
 
 def _examples(ctx: StageContext[SftParams], policy: Policy, rows: Rows) -> list[Example]:

@@ -9,7 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from components.contract.artifacts import canonical_json, hash_parts
 from components.contract.errors import InputError, schema_problems
-from components.contract.messages import Message, check_task, filled, read_messages, transcript
+from components.contract.messages import Message, check_task, filled, read_messages, transcript, with_tools
+from components.contract.tools import read_tools
 
 ID_DIGITS = 12
 UNLABELLED = "unlabelled"
@@ -41,11 +42,15 @@ class Item(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _prompt_of_messages(cls, fields: Any) -> Any:
-        if not isinstance(fields, Mapping) or "messages" not in fields:
+        if not isinstance(fields, Mapping):
+            return fields
+        if not fields.get("messages") and read_tools(fields.get("tools")):
+            fields = {**fields, "messages": [{"role": "user", "content": fields.get("prompt")}]}
+        if "messages" not in fields:
             return fields
         if not fields["messages"]:
             return {name: value for name, value in fields.items() if name != "messages"}
-        messages = read_messages(fields["messages"])
+        messages = with_tools(read_messages(fields["messages"]), fields.get("tools"))
         check_task(messages)
         return {**fields, "messages": messages, "prompt": transcript(messages)}
 
@@ -79,8 +84,8 @@ def item_id(domain: str, task: str | Sequence[Message], answer: str) -> str:
     """Return an identifier of the content only, so that a prompt has the same id in every dataset and ledger."""
     if isinstance(task, str):
         return f"{domain}-{hash_parts(domain, task, answer)[:ID_DIGITS]}"
-    told = [{"role": message.role, "content": message.content} for message in task]
-    return f"{domain}-{hash_parts(domain, 'messages', canonical_json(told).decode(), answer)[:ID_DIGITS]}"
+    content = canonical_json([message.content_of_id() for message in task]).decode()
+    return f"{domain}-{hash_parts(domain, 'messages', content, answer)[:ID_DIGITS]}"
 
 
 def text_id(domain: str, text: str) -> str:

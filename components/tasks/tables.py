@@ -151,7 +151,7 @@ def _task(row: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
     response = _text(row, columns.response, "response") if columns.response else None
     if columns.messages is None:
         return {**_prompt(row, columns.prompt), "response": response}
-    found = read_conversation(_value(row, columns.messages, "messages"), columns.messages)
+    found = read_conversation(_value(row, columns.messages, "messages"), columns.messages, row.get("tools"))
     task: dict[str, Any] = {"response": found.response if response is None else response}
     if found.prompt is not None:
         task["prompt"] = found.prompt

@@ -37,7 +37,7 @@ def test_it_learns_and_writes_what_it_declares(tmp_path: Path, model: Path, prom
     first, last = done.history[0], done.history[-1]
     assert first["pass_rate"] < 0.65 and done.metrics["pass_rate"] > 0.8
     assert last["start_kl_k1"] > 0.1 and last["entropy"] < first["entropy"]
-    assert set(COMPONENT.metrics) == set(done.metrics) | {"heldout_pass_rate"}
+    assert set(COMPONENT.metrics) == set(done.metrics) | {"heldout_pass_rate", "num_overlong", "num_cut"}
     assert done.metrics["num_samples"] == 30 * 32
 
     index = json.loads((done.outputs["checkpoints"] / "index.json").read_text())

@@ -41,6 +41,14 @@ class Finished:
         return {port: manifest.digest for port, manifest in self.manifests.items()}
 
 
+class Lines(list[str]):
+    """Keeps the lines that are told to people."""
+
+    def tell(self, text: str) -> None:
+        """Keep a line."""
+        self.append(text)
+
+
 class LocalContext:
     """Implements components.contract.context.StageContext below `folder`.
 
@@ -67,6 +75,7 @@ class LocalContext:
         self.progress_calls: list[tuple[int, int, dict[str, float]]] = []
         self.metrics: dict[str, float] = {}
         self.reasons: dict[str, str] = {}
+        self.lines: list[str] = []
         self._stop_after, self._due = stop_after, due
         self._inputs = self._open_inputs(inputs or {})
         self._metadata: dict[str, dict[str, Any]] = {}
@@ -124,6 +133,10 @@ class LocalContext:
     def explain(self, alarm: str, reason: str) -> None:
         """Keep the first reason of an alarm."""
         self.reasons.setdefault(alarm, reason)
+
+    def tell(self, text: str) -> None:
+        """Keep a line for people."""
+        self.lines.append(text)
 
     def output(self, port: str) -> Path:
         """Return the folder of output `port`, as it was at the last checkpoint, or empty."""

@@ -16,6 +16,10 @@ from components.tasks.row_kinds.stepwise import COMPLETIONS, LABELS
 if TYPE_CHECKING:
     from components.curation.similarity.neighbours import Sketch
 
+MANY_RIGHT = frozenset({"reasoning_gym", "unlabelled"})
+"""Verifiers of items whose answer is one of many, or none."""
+CONTRADICTION = "contradiction"
+"""Why a row is dropped that asks what an earlier one asks, and has another answer."""
 RESPONSES = ((CHOSEN, REJECTED), (COMPLETION, LABEL), (COMPLETIONS, LABELS))
 """Columns of responses, by kind of rows: a prompt may have several, and one response labels that contradict."""
 
@@ -35,18 +39,36 @@ def normalised(text: str) -> str:
 
 
 class ExactDuplicates:
-    """Rejects copies of kept rows. Holds 16 bytes per row."""
+    """Rejects copies of kept rows. Holds 24 bytes per row, and the answers of prompts that have several."""
 
     def __init__(self) -> None:
-        self._seen: set[bytes] = set()
+        self._seen: dict[bytes, bytes] = {}
+        self.other_answers: dict[bytes, list[str]] = {}
+        """By `content_key` of a kept row: the further answers that rejected copies of it give, each once."""
 
     def reject(self, draft: Candidate) -> str | None:
-        """Return "duplicate" for a copy of a kept row."""
-        return "duplicate" if content_key(draft) in self._seen else None
+        """Return "duplicate" for a copy of a kept row, and "contradiction" for one with another answer."""
+        key = content_key(draft)
+        answer = self._seen.get(key)
+        if answer is None:
+            return None
+        if draft.item is None or answer == _answer_key(draft):
+            return "duplicate"
+        others = self.other_answers.setdefault(key, [])
+        if normalised(draft.item.answer) not in map(normalised, others):
+            others.append(draft.item.answer)
+        return CONTRADICTION
 
     def keep(self, draft: Candidate) -> None:
         """Remember a kept row."""
-        self._seen.add(content_key(draft))
+        self._seen[content_key(draft)] = _answer_key(draft)
+
+
+def _answer_key(draft: Candidate) -> bytes:
+    """Return 8 bytes that tell the answer where a row has the only right one; generated tasks have one of many."""
+    several = draft.item is None or draft.item.verifier in MANY_RIGHT or "aliases" in draft.item.data
+    answer = "" if several or draft.item is None else draft.item.answer
+    return hashlib.blake2b(normalised(answer).encode(), digest_size=8).digest()
 
 
 class NearDuplicates:

@@ -34,6 +34,8 @@ class Reading:
     tokens: Sequence[int]
     places: Sequence[int]
     """Indices of tokens, ascending, each of which has been read when the head is."""
+    start: int = 0
+    """Where the response begins; what is before may be cut."""
 
 
 class RewardNetwork:

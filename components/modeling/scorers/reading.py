@@ -57,7 +57,7 @@ def read_responses(
         tokens = _whole(tokenizer, tokens) if whole else tokens
         last = last_place(tokens, policy.pad_id)
         before = [place for place, own in enumerate(mask[:last]) if own and every]
-        found.append(Reading(tokens, [*before, last]))
+        found.append(Reading(tokens, [*before, last], mask.index(True) if True in mask else 0))
     return found
 
 
@@ -88,7 +88,7 @@ def read_steps(policy: Policy, rows: Sequence[tuple[Asked, Sequence[str]]], sepa
         for step in tokenize(tokenizer, list(steps)):
             tokens += [*step, *behind]
             places.append(len(tokens) - 1)
-        found.append(Reading(tokens, places))
+        found.append(Reading(tokens, places, len(script.opening)))
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from components.contract.artifacts import hash_parts
 from components.contract.endpoints import Endpoint, request_key
 from components.contract.errors import InputError
+from components.contract.messages import without_tools
 from components.modeling.ranks import current_ranks
 from components.modeling.serving.asking import Answer, Asker, Pause, Request
 from components.modeling.serving.models import Asked, Drawing, Likelihood, Rater, Scorer, Writer, Written, as_text
@@ -108,7 +109,8 @@ class EndpointModel(Writer, Scorer, Rater):
 def _messages(prompt: Asked) -> list[dict[str, Any]]:
     if isinstance(prompt, str):
         return [{"role": "user", "content": prompt}]
-    return [{"role": message.role, "content": message.content} for message in prompt]
+    asked = without_tools(prompt, "an endpoint")
+    return [{"role": message.role, "content": message.content} for message in asked]
 
 
 def _written(answer: Mapping[str, Any]) -> Written | None:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from transformers import PreTrainedTokenizerBase
 
 from components.contract.errors import InputError
-from components.contract.messages import Message, conversation_of, naming
+from components.contract.messages import Message, conversation_of, has_conversation, naming
 from components.modeling.text.prompting import Encoded, encode_examples, encode_texts
 from components.modeling.text.turn_ends import TurnEnds
 from components.modeling.text.turns import Learn, encode_conversations
@@ -118,7 +118,7 @@ def _windows(example: Example, max_tokens: int) -> list[Example]:
 
 def row_kind(row: Mapping[str, Any], index: int) -> RowKind:
     """Return whether a row holds messages, a prompt with its response, or a text; raise InputError otherwise."""
-    if row.get("messages"):
+    if has_conversation(row):
         return "messages"
     if "prompt" in row and "response" in row:
         return "pair"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from components.contract.artifacts import HISTORY_FILE, write_json_lines, write_metrics_file
@@ -15,6 +16,7 @@ from components.modeling.supervised.model_shelf import ModelShelf
 from components.modeling.supervised.trainer import FitSummary, fit
 from components.modeling.training.training_config import SupervisedConfig
 
+NOTHING: Mapping[str, float] = MappingProxyType({})
 TAIL_STEPS = 10
 """The headline loss is the mean over this many last rows of the history, as a single batch is noisy."""
 
@@ -29,9 +31,11 @@ def train_and_save(
     write_extra: Callable[[Path], None] | None = None,
     objective: Objective = likelihood,
     fitted: Callable[..., FitSummary] = fit,
+    left_out: Mapping[str, float] = NOTHING,
 ) -> FitSummary:
     """Train `policy`, resuming from a partial checkpoint if there is one; write outputs `model` and `metrics`.
 
+    `left_out` are counts of what the stage has left out already; `num_overlong` adds to that of the training.
     `objective` is the loss of a target; `fitted` trains, in the place of `fit` with its arguments. With
     `config.save_every` also `checkpoints`. The headline is the loss (mean of the last 10 rows of the history), counts,
     and the loss on `validation` if given.
@@ -59,10 +63,11 @@ def train_and_save(
     headline: dict[str, float] = {
         "loss": sum(tail) / len(tail),
         "num_examples": summary.num_examples,
-        "num_overlong": summary.num_overlong,
+        "num_overlong": summary.num_overlong + left_out.get("num_overlong", 0),
         "num_targets": summary.num_targets,
         "epochs": summary.epochs,
         "padding_avoided": summary.padding_avoided,
+        **{name: count for name, count in left_out.items() if name != "num_overlong" and count},
     }
     if validation:
         held_out = summary.trainer.evaluate(

@@ -154,10 +154,17 @@ def render_chat(tokenizer: PreTrainedTokenizerBase, prompt: str, response: str |
 
 
 def render_messages(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    generation: bool,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> str:
-    """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot."""
-    text = _rendered(tokenizer, messages, generation=generation)
+    """Return the text of messages, with the generation prompt if wanted; raise InputError if the template cannot.
+
+    `tools` are the functions that the conversation offers, as transformers passes them to templates.
+    """
+    text = _rendered(tokenizer, messages, generation=generation, tools=tools)
     end = template_end(tokenizer)
     if end.drops_system and messages[0]["role"] == "system":
         raise InputError(
@@ -168,11 +175,16 @@ def render_messages(
 
 
 def _rendered(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str | None]], *, generation: bool
+    tokenizer: PreTrainedTokenizerBase,
+    messages: Sequence[Mapping[str, Any]],
+    *,
+    generation: bool,
+    tools: Sequence[Mapping[str, Any]] = (),
 ) -> str:
+    plain, offered = [dict(message) for message in messages], [dict(tool) for tool in tools] or None
     try:
-        plain = [dict(message) for message in messages]
-        return render(tokenizer.get_chat_template(), plain, generation=generation, **_variables(tokenizer))
+        template = tokenizer.get_chat_template(tools=offered)
+        return render(template, plain, generation=generation, tools=offered, **_variables(tokenizer))
     except ERRORS as error:
         turns = {1: "a user turn", 2: "a user and an assistant turn"}.get(len(messages))
         if turns is None or messages[0]["role"] != "user":

@@ -2,11 +2,13 @@
 
 Training and sampling use one layout: template tokens alternate with the policy's own turns.
 Sampled tokens are never tokenised again. A template that changes earlier turns once others follow them (one
-that drops earlier thinking, say) is refused: a policy would be trained on a context that it never saw.
+that drops earlier thinking, say) is refused: a policy would be trained on a context that it never saw. Where only the
+last turn is learnt, or written, its context is what the template makes of the messages before it.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +19,7 @@ from transformers import PreTrainedTokenizerBase
 from components.contract.errors import InputError
 from components.contract.messages import Message, check_messages, check_task, filled, naming, num_turns
 from components.modeling.text.prompting import Encoded, encode_prompts, split_example, tokenize
+from components.modeling.text.tool_use import check_tools_rendered
 from components.modeling.text.turn_ends import (
     PROBE,
     QUESTION,
@@ -112,7 +115,7 @@ def scripts(
     for number, messages in talks.items():
         with naming(names[number] if names else ""):
             check_task(messages)
-            _check_contents(tokenizer, ends, messages)
+            check_rendered(tokenizer, ends, messages)
     pairs = _tokens(tokenizer, ends, [_probed_pieces(tokenizer, messages) for messages in talks.values()])
     conversations = iter(zip(talks.values(), pairs, strict=True))
     return [
@@ -123,7 +126,8 @@ def scripts(
 
 def _probed_pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
     """Return the pieces of messages with a probe in place of each open turn."""
-    plain, thinking = (_pieces(tokenizer, filled(messages, [probe] * num_turns(messages))) for probe in PROBES)
+    whole = [filled(messages, [probe] * num_turns(messages)) for probe in PROBES]
+    plain, thinking = (_pieces(tokenizer, talk, last_alone=num_turns(messages) == 1) for talk in whole)
     if [gap for gap, _ in plain] != [gap for gap, _ in thinking]:
         raise InputError("the chat template writes other text between turns once a turn holds <think>")
     return plain
@@ -131,7 +135,7 @@ def _probed_pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Messag
 
 def _script(messages: Sequence[Message], pairs: Sequence[Tokens], ends: TurnEnds) -> Script:
     """Return the tokens of the template and of given turns, cut at the open turns."""
-    open_turns = [m.is_open for m in messages if m.role == "assistant"] + [True]
+    open_turns = ([m.is_open for m in messages if m.role == "assistant"] + [True])[-len(pairs) :]
     parts: list[list[int]] = [[]]
     for (gap, response), is_open in zip(pairs, open_turns, strict=True):
         parts[-1] += gap
@@ -171,23 +175,18 @@ def encode_conversations(
     for name, messages in conversations.items():
         with naming(name):
             check_messages(messages)
-            if messages[-1].role != "assistant" or any(message.content is None for message in messages):
+            if messages[-1].role != "assistant" or any(message.is_open for message in messages):
                 raise InputError(
                     "a conversation to train on ends with the assistant, and every message has its content"
                 )
-            _check_contents(tokenizer, ends, messages)
-            pieces.append(_pieces(tokenizer, messages))
+            check_rendered(tokenizer, ends, messages)
+            pieces.append(_pieces(tokenizer, messages, last_alone=not any(_wanted(messages, learn)[:-1])))
     pairs = _tokens(tokenizer, ends, pieces)
     return [_masked(m, found, learn) for m, found in zip(conversations.values(), pairs, strict=True)]
 
 
 def _masked(messages: Sequence[Message], pairs: Sequence[Tokens], learn: Learn) -> Encoded:
-    turns = [message for message in messages if message.role == "assistant"]
-    wanted = {
-        "last": [False] * (len(turns) - 1) + [True],
-        "all": [True] * len(turns),
-        "marked": [bool(turn.learn) for turn in turns],
-    }[learn]
+    wanted = _wanted(messages, learn)[-len(pairs) :]
     tokens: list[int] = []
     mask: list[bool] = []
     for (gap, response), target in zip(pairs, wanted, strict=True):
@@ -196,17 +195,49 @@ def _masked(messages: Sequence[Message], pairs: Sequence[Tokens], learn: Learn) 
     return Encoded(tokens, mask)
 
 
-def _pieces(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message]) -> list[Piece]:
-    """Return the text of a whole conversation cut at its turns; raise InputError where earlier text changes."""
+def _wanted(messages: Sequence[Message], learn: Learn) -> list[bool]:
+    """Return which of the assistant's turns are targets."""
+    turns = [message for message in messages if message.role == "assistant"]
+    if learn == "marked":
+        return [bool(turn.learn) for turn in turns]
+    return [learn == "all"] * (len(turns) - 1) + [True]
+
+
+class _Changed(InputError):
+    """A template changes earlier turns once others follow them."""
+
+
+def _pieces(
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], *, last_alone: bool = False
+) -> list[Piece]:
+    """Return the text of a whole conversation cut at its turns.
+
+    Where earlier text changes once turns follow, the one piece of the last turn if that is enough (`last_alone`), else
+    an InputError.
+    """
+    turns = [at for at, message in enumerate(messages) if message.role == "assistant"]
+    try:
+        return _cut(tokenizer, messages, turns)
+    except _Changed as error:
+        if last_alone and len(turns) > 1:
+            return _cut(tokenizer, messages, turns[-1:])
+        raise InputError(
+            f"{error}; use a template that keeps them (one that drops earlier thinking is the usual cause), or train "
+            "on the last turn alone (learn: last)"
+        ) from error
+
+
+def _cut(tokenizer: PreTrainedTokenizerBase, messages: Sequence[Message], turns: Sequence[int]) -> list[Piece]:
+    """Return the pieces of some turns, the first with all that is before it."""
     if not tokenizer.chat_template:
         raise InputError("the tokenizer has no chat template, which messages need; set chat_template, or give prompts")
     end, before = template_end(tokenizer), ""
-    plain = [{"role": message.role, "content": message.content} for message in messages]
+    plain, tools = [message.for_template() for message in messages], messages[0].tools
     pieces: list[Piece] = []
-    for at in (at for at, message in enumerate(messages) if message.role == "assistant"):
-        start = render_messages(tokenizer, plain[:at], generation=True)
+    for at in turns:
+        start = render_messages(tokenizer, plain[:at], generation=True, tools=tools)
         gap = _behind(start, before, at - 1)
-        whole = render_messages(tokenizer, plain[: at + 1], generation=False)
+        whole = render_messages(tokenizer, plain[: at + 1], generation=False, tools=tools)
         response = _behind(whole, start, at)
         if end.token is None:
             response = response.removesuffix(end.tail)
@@ -227,9 +258,9 @@ def _behind(text: str, start: str, at: int) -> str:
         return text[len(start) :]
     place = next((n for n, (a, b) in enumerate(zip(text, start, strict=False)) if a != b), min(len(text), len(start)))
     was, becomes = start[place : place + SHOWN_CHARS], text[place : place + SHOWN_CHARS]
-    raise InputError(
+    raise _Changed(
         f"the chat template changes earlier turns: what is {was!r} up to messages[{at}] becomes {becomes!r} once the "
-        "next turn follows; use a template that keeps them (one that drops earlier thinking is the usual cause)"
+        "next turn follows"
     )
 
 
@@ -267,15 +298,27 @@ def mark_in(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, text: str) -> st
     return next((mark for mark in sorted(marks) if mark in text), None)
 
 
-def _check_contents(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> None:
-    """Raise InputError for a message whose text would be read as a mark of the template, such as another turn."""
+def check_rendered(tokenizer: PreTrainedTokenizerBase, ends: TurnEnds, messages: Sequence[Message]) -> None:
+    """Raise InputError for a message whose text would be read as a mark of the template, such as another turn.
+
+    And for tools, or calls of them, that the template leaves out.
+    """
+    check_tools_rendered(tokenizer, messages)
     for position, message in enumerate(messages):
-        named = mark_in(tokenizer, ends, message.content or "")
+        named = mark_in(tokenizer, ends, _all_text(message))
         if named is not None:
             raise InputError(
                 f"messages[{position}] ({message.role}) contains {named!r}, which the chat template writes between "
                 "turns: its text could pass for another turn; remove the mark or the row"
             )
+
+
+def _all_text(message: Message) -> str:
+    """Return all that a template may write of a message."""
+    if not (message.tool_calls or message.tools or message.name):
+        return message.content or ""
+    parts = [message.content or "", message.name or "", *message.tool_calls, *message.tools]
+    return "\n".join(part if isinstance(part, str) else json.dumps(part, ensure_ascii=False) for part in parts)
 
 
 def _template_marks(tokenizer: PreTrainedTokenizerBase) -> frozenset[str]:

@@ -104,7 +104,7 @@ def _exchange(item: Any, turns: tuple[str, ...]) -> tuple[Any, Any]:
 
 
 def _plain(message: Message) -> dict[str, str]:
-    return {"role": message.role, "content": message.content or ""}
+    return {**message.for_template(), "content": message.content or ""}
 
 
 def _a(kind: str) -> str:

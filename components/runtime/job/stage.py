@@ -92,7 +92,7 @@ class RunningStage:
         Ranks that have `shards` go on from the same one, and store further ones together; all of them must call it.
         """
         self._checkpoints.shards = shards
-        found = self._checkpoints.restore(self._tell, own_parts=self.job.resources.sharded)
+        found = self._checkpoints.restore(self.tell, own_parts=self.job.resources.sharded)
         if found is None:
             return
         self.resumed_from, state = found
@@ -194,6 +194,10 @@ class RunningStage:
         """Give the reason that an alarm's text ends with; the first one stays. A model may have written part of it."""
         self._reasons.setdefault(alarm, visible_line(reason))
 
+    def tell(self, text: str) -> None:
+        """Show people a line; it is kept with the stage's warnings."""
+        self._progress.send("warning", text=text, kept=True)
+
     def headline(self, **metrics: float) -> None:
         """Record final metrics of the stage."""
         bad = [name for name, value in metrics.items() if not math.isfinite(value)]
@@ -211,7 +215,7 @@ class RunningStage:
 
     def part(self, name: str) -> Path:
         """Return where a file of the last partial checkpoint is; ranks' own parts come only when they are asked for."""
-        return self._checkpoints.part(name, self._tell)
+        return self._checkpoints.part(name, self.tell)
 
     def append(self, log: str, rows: Iterable[Any]) -> None:
         """Add JSON rows to one of the stage's append-only logs; the next checkpoint holds them."""
@@ -280,15 +284,12 @@ class RunningStage:
     def _keep(self, step: int) -> None:
         """Keep the newest partial checkpoint, of `step`, if it is wanted."""
         if self._keeper is not None and self._keeper.wants(step):
-            self._keeper.keep(step, self._scratch / "kept", self._tell)
+            self._keeper.keep(step, self._scratch / "kept", self.tell)
 
     def _emit(self, rows: list[dict[str, float]]) -> None:
         """Pass rows to the lineage spool, which leaves out those that it has."""
         if self._spool is not None and rows:
             self._spool.metrics(self.job.stage, self._fingerprint, 0, rows)
-
-    def _tell(self, text: str) -> None:
-        self._progress.send("warning", text=text, kept=True)
 
     def _declared(self, port: str, ports: Any) -> None:
         if port not in ports:

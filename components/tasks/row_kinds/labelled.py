@@ -66,4 +66,5 @@ def unpaired(pairs: Iterable[Preference]) -> Iterator[Labelled]:
     for label in (True, False):
         for pair in known:
             shared: dict[str, Any] = {"task": pair.task, "domain": pair.domain, "weight": pair.weight}
+            shared["where"] = pair.where
             yield Labelled(completion=pair.chosen if label else pair.rejected, label=label, **shared)

@@ -111,6 +111,8 @@ def _sides(row: Mapping[str, Any]) -> tuple[Task, str, str]:
     if all(_is_whole(side) for side in sides):
         return _whole(row)
     if not row.get("prompt") and not row.get("messages"):
+        if row.get("tools"):
+            raise InputError("tools are offered in a conversation, and there is no prompt: give `prompt` or `messages`")
         if all(isinstance(side, str) for side in sides):
             return _with_a_common_beginning(*sides)
         raise InputError(
@@ -127,7 +129,7 @@ def _is_whole(side: Any) -> bool:
 
 def _whole(row: Mapping[str, Any]) -> tuple[Task, str, str]:
     """Return task and responses of sides that are conversations; `prompt` must then be one of the user's messages."""
-    chosen, rejected = (read_conversation(row[name], name) for name in (CHOSEN, REJECTED))
+    chosen, rejected = (read_conversation(row[name], name, row.get("tools")) for name in (CHOSEN, REJECTED))
     task, other = as_task(chosen.messages), as_task(rejected.messages)
     if task != other:
         at = len(
@@ -136,18 +138,18 @@ def _whole(row: Mapping[str, Any]) -> tuple[Task, str, str]:
         raise InputError(
             f"chosen and rejected differ at messages[{at}], before their last one: both sides must answer one task"
         )
-    if (prompt := row.get("prompt")) and not _asks(chosen.messages, prompt):
+    if (prompt := row.get("prompt")) and not _asks(chosen.messages, prompt, row.get("tools")):
         raise InputError(f"the prompt {shown(prompt)} is not what the conversation in chosen asks")
     if chosen.response is None or rejected.response is None:
         raise InputError(f"{CHOSEN if chosen.response is None else REJECTED} does not end with an answer")
     return task, checked_text(chosen.response, CHOSEN), checked_text(rejected.response, REJECTED)
 
 
-def _asks(messages: tuple[Message, ...], prompt: Any) -> bool:
+def _asks(messages: tuple[Message, ...], prompt: Any, tools: Any) -> bool:
     """Return whether `prompt` is one of the messages' texts, or the whole conversation."""
     if isinstance(prompt, str):
         return prompt in [message.content for message in messages]
-    return task_of({"prompt": prompt}) == as_task(messages)
+    return task_of({"prompt": prompt, "tools": tools}) == as_task(messages)
 
 
 def _with_a_common_beginning(chosen: str, rejected: str) -> tuple[Task, str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -47,6 +47,8 @@ class Judged:
     id: str | None = None
     weight: float = 1.0
     """Weight in a loss, from 0; only ratios count."""
+    where: str = field(default="", compare=False)
+    """Its file and line, for messages."""
 
     def row(self) -> dict[str, Any]:
         """Return the fields as those of a row; a conversation is in `messages`, as in other rows of ours."""
@@ -64,7 +66,7 @@ def judged_rows(folder: Path, read: Callable[[Mapping[str, Any]], R]) -> Iterato
     """Yield the rows of a Dataset folder as `read` makes them of its objects, and what is wrong with the others."""
     for where, row in iter_rows(folder):
         try:
-            yield read(row)
+            yield replace(read(row), where=where)
         except InputError as error:
             yield BadRow(where, str(error))
 
@@ -112,9 +114,11 @@ def task_of(row: Mapping[str, Any]) -> Task:
     if column is None:
         raise InputError("no prompt and no messages: nothing was asked")
     asked = row[column]
-    if isinstance(asked, str):
+    if isinstance(asked, str) and not row.get("tools"):
         return checked_text(asked, column)
-    found = read_conversation(asked, column)
+    if isinstance(asked, str):
+        asked = [{"role": "user", "content": checked_text(asked, column)}]
+    found = read_conversation(asked, column, row.get("tools"))
     if found.response is not None:
         raise InputError(f"{column} end with the assistant: the task ends with the user's last message")
     return as_task(found.messages)
@@ -122,9 +126,9 @@ def task_of(row: Mapping[str, Any]) -> Task:
 
 def as_task(messages: tuple[Message, ...]) -> Task:
     """Return a task of messages, without marks for training; a single message of the user is a prompt."""
-    plain = tuple(Message(role=message.role, content=message.content) for message in messages)
+    plain = tuple(message.model_copy(update={"learn": None}) for message in messages)
     check_task(plain)
-    return plain[0].content or "" if len(plain) == 1 else plain
+    return plain[0].content or "" if len(plain) == 1 and not plain[0].tools else plain
 
 
 def task_text(task: Task) -> str:
@@ -209,4 +213,4 @@ def shown(value: Any) -> str:
 
 
 def _plain(messages: tuple[Message, ...]) -> list[dict[str, Any]]:
-    return [{"role": message.role, "content": message.content} for message in messages]
+    return [message.model_dump() for message in messages]

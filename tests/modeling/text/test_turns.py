@@ -152,8 +152,23 @@ def test_a_template_that_drops_earlier_thinking_is_refused_with_the_text_that_di
         script(tokenizer, [user(USER), OPEN, user(AGAIN)])
     assert opening(tokenizer, [user(USER)]) == encode_prompt(tokenizer, USER)
     thought = filled([user(USER), OPEN, user(AGAIN)], ["<think>7</think>1", "2"])
-    with pytest.raises(InputError, match=r"changes earlier turns: what is '<think>7</think>1"):
-        encode_conversation(tokenizer, thought)
+    with pytest.raises(InputError, match=r"changes earlier turns: what is '<think>7</think>1.*learn: last"):
+        encode_conversation(tokenizer, thought, learn="all")
+
+
+def test_behind_dropped_thoughts_the_last_turn_has_the_context_it_is_sampled_from() -> None:
+    tokenizer = build_tokenizer(LAYOUTS["qwen3"])
+    tokenizer.chat_template = DROPS_THINKING
+    talk = [user(USER), assistant("<think>7</think>1"), user(AGAIN), assistant("<think>8</think>2", learn=True)]
+    plain = [{"role": message.role, "content": message.content} for message in talk]
+    context = tokenizer.apply_chat_template(plain[:-1], add_generation_prompt=True, tokenize=True, return_dict=False)
+    assert opening(tokenizer, talk[:-1]) == context
+    for learn in ("last", "marked"):
+        tokens, mask = encode_conversation(tokenizer, talk, learn=learn)
+        assert tokens[: len(context)] == context and mask == [False] * len(context) + [True] * (
+            len(mask) - len(context)
+        )
+        assert tokenizer.decode(tokens[len(context) :]) == "<think>8</think>2<|im_end|>"
 
 
 @pytest.mark.parametrize("name", NAMES)

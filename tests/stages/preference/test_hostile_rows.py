@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.contract.errors import InputError
+from components.modeling.text.overlong import Limit
 from components.preference.comparisons import Comparison, fitting, with_others
 from components.preference.component import COMPONENT
 from components.preference.params import PreferenceParams
@@ -19,7 +20,7 @@ from components.preference.reading import Read, read_candidates
 from components.preference.run import _tail
 from tests.stages.preference.data import pairs, pairs_folder
 from tests.stages.supervised_data import base_model
-from tests.support.stage_context import run_stage
+from tests.support.stage_context import Lines, run_stage
 
 STEP = {"steps": 1, "batch_size": 4}
 
@@ -90,7 +91,7 @@ def test_a_divergence_of_pairs_is_estimated_from_both_sides(tmp_path: Path) -> N
 
 def test_a_long_response_of_another_row_is_cut_and_drops_none() -> None:
     rows = [Comparison(prompt=(0,) * 5, responses=((1, 1),), scores=(1.0,)), single(2, 3, length=7), single(4, 5, 8)]
-    found = fitting(rows, 8)
+    found = fitting(rows, Limit(8, "max_tokens 8"), "drop", Lines()).kept
     assert found == rows[:2], "each is as long as its own response makes it"
     first, second = with_others(found, 8)
     assert first.other == (3,) * 3 and second.other == (1, 1)
@@ -109,7 +110,7 @@ def test_long_held_out_examples_are_not_measured_and_counted(model: Path, tmp_pa
     assert two.metrics["validation_loss"] == found.metrics["validation_loss"]
     assert "num_overlong_validation" not in two.metrics
     only = given | {"validation": pairs_folder(tmp_path / "only", [rows[1]])}
-    with pytest.raises(InputError, match="none of 1 examples has a prompt and response of at most 16 tokens"):
+    with pytest.raises(InputError, match=r"none of 1 examples has at most 16 \(max_tokens 16\) tokens"):
         run_stage(COMPONENT, tmp_path / "only-run", params={"max_tokens": 16, **STEP}, inputs=only)
 
 

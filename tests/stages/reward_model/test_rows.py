@@ -12,10 +12,10 @@ from components.modeling.loading.load import load_policy
 from components.modeling.scorers.reading import read_responses
 from components.reward_model.config import ScorerLossConfig
 from components.reward_model.params import RewardModelParams
-from components.reward_model.rows import read_units, weighing
+from components.reward_model.rows import differing, read_units, weighing
 from tests.modeling.chat_models import LAYOUTS, save_model
 from tests.stages.reward_model.data import inputs
-from tests.support.stage_context import write_jsonl
+from tests.support.stage_context import Lines, write_jsonl
 
 PAIR = {"prompt": "What is the sum: 1 + 2 =", "chosen": "<answer>3", "rejected": "<answer>4"}
 
@@ -68,11 +68,14 @@ def test_a_text_that_names_the_end_mark_is_refused_with_its_line(
     assert "\n" not in str(caught.value)
 
 
-def test_a_pair_of_equal_tokens_is_refused_with_its_line(tmp_path: Path) -> None:
+def test_a_pair_of_equal_tokens_is_left_out_and_told_with_its_line(tmp_path: Path) -> None:
     save_model(LAYOUTS["llama3.1"], tmp_path / "model")  # its template trims what is said
     data = write_jsonl(tmp_path / "data", [PAIR, {**PAIR, "chosen": "3", "rejected": "3 "}])
-    with pytest.raises(InputError, match=r"rows\.jsonl:2: chosen and rejected are the same tokens"):
-        read_units(load_policy(tmp_path / "model"), [data], bradley_terry())
+    units, lines = read_units(load_policy(tmp_path / "model"), [data], bradley_terry()), Lines()
+    assert differing(units, lines) == (units[:1], 1)
+    assert "rows.jsonl:2: chosen and rejected are the same tokens" in lines[0]
+    with pytest.raises(InputError, match=r"rows\.jsonl:2: .* the same tokens.* no other is left of 1"):
+        differing(units[1:], lines)
 
 
 def test_a_response_is_scored_at_one_place_in_training_and_in_use(tmp_path: Path) -> None:

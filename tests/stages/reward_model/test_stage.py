@@ -287,7 +287,7 @@ def test_domains_whose_metrics_would_share_a_name_are_refused(given: dict[str, P
             {"holdout": 0},
             r"no row has a weight above 0",
         ),
-        (pairs(4), {"max_tokens": 3}, r"none of \d rows has texts of at most 3 tokens"),
+        (pairs(4), {"max_tokens": 3}, r"none of \d rows has at most 3 "),
     ],
 )
 def test_bad_rows_get_one_line(rows: list[dict[str, Any]], params: dict[str, Any], words: str, tmp_path: Path) -> None:

@@ -129,7 +129,7 @@ WRONG: list[tuple[dict[str, Any], str]] = [
         r"score_chosen 3e\+38 less score_rejected -3e\+38 is too large",
     ),
     ({**FORMS["texts"], "ended": "no"}, "ended 'no' is neither true nor false"),
-    ({"prompt": [USER], "chosen": [{**BLUE, "tool_calls": [{}]}], "rejected": [GREEN]}, "calls tools"),
+    ({"prompt": [USER], "chosen": [{**BLUE, "tool_calls": [{"name": "w"}]}], "rejected": [GREEN]}, "calls tools"),
 ]
 
 
