@@ -71,11 +71,16 @@ def inspect_tokenizer(folder: Path) -> None:
 
 
 def refuse_links_outside(folder: Path) -> None:
-    """Raise InputError for a link out of the folder; the hub's cache links into its own `blobs`, which is right."""
+    """Raise InputError for a link out of the folder, whose target an import would copy.
+
+    The hub's cache links into its own `blobs`, which is right; weights may be anywhere, since they are no text.
+    """
     home = folder.resolve()
     allowed = [home]
     if home.parent.name == "snapshots":
         allowed.append(home.parent.parent / HUB_BLOBS)
     for path in folder.glob("*"):
+        if path.suffix == ".safetensors":
+            continue
         if path.is_symlink() and not any(path.resolve().is_relative_to(root) for root in allowed):
             raise InputError(f"{path} is a link out of the model folder: put a copy of the file in its place")
