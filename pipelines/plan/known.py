@@ -12,7 +12,7 @@ from pathlib import Path
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
-from components.contract.model_folders.inspection import CONFIG, inspect_model, read_model_config
+from components.contract.model_folders.inspection import ADAPTER_CONFIG, CONFIG, inspect_model, read_model_config
 from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
@@ -120,7 +120,7 @@ def _bad_model(folder: Path) -> str | None:
     if not names & set(TOKENIZERS):
         lacking.append(f"a tokenizer ({TOKENIZERS[0]})")
     try:
-        if CONFIG in names:
+        if CONFIG in names or ADAPTER_CONFIG in names:
             read_model_config(folder)
         if not lacking:
             inspect_model(folder)

@@ -12,6 +12,8 @@ from components.contract.errors import InputError
 AUTO_MAP = "auto_map"
 KERNELS = ("attn_implementation", "_attn_implementation", "_attn_implementation_internal", "experts_implementation")
 """Settings by which transformers fetches code of a repository on the hub, where they hold a slash."""
+GENERAL = ("PreTrainedTokenizer", "TokenizersBackend", "PythonBackend", "SentencePieceBackend")
+"""Beginnings of tokenizer classes that belong to no model type."""
 SHOWN = 80
 
 
@@ -52,7 +54,7 @@ def _is_known(kind: Any) -> bool:
 def _is_known_tokenizer(name: Any) -> bool:
     if not isinstance(name, str) or not name.isidentifier():
         return False
-    return find_spec("transformers") is None or name.startswith("PreTrainedTokenizer") or _has_class(name)
+    return find_spec("transformers") is None or name.startswith(GENERAL) or _has_class(name)
 
 
 def _has_class(name: str) -> bool:
@@ -63,7 +65,7 @@ def _has_class(name: str) -> bool:
     stem = name.removesuffix("Fast").removesuffix("Tokenizer").lower()
     if not stem or not name.removesuffix("Fast").endswith("Tokenizer"):
         return False
-    return any(folder.name.replace("_", "") == stem for folder in models.iterdir()) or stem in ("tokenizers",)
+    return any(folder.name.replace("_", "") == stem for folder in models.iterdir())
 
 
 def _shown(named: Any) -> str:

@@ -13,7 +13,7 @@ from components.contract.errors import InputError
 from components.contract.model_folders.code import refuse_code
 from components.contract.model_folders.headers import PICKLED, read_headers
 from components.contract.model_folders.json_files import MOST_TOKENIZER_BYTES, read_object
-from components.contract.model_folders.sizes import check_ids, check_sizes
+from components.contract.model_folders.sizes import check_counts, check_ids, check_sizes
 
 CONFIG, TOKENIZER, GENERATION = "config.json", "tokenizer.json", "generation_config.json"
 TOKENIZER_CONFIG, ADAPTER_CONFIG = "tokenizer_config.json", "adapter_config.json"
@@ -46,8 +46,8 @@ def read_model_config(folder: Path) -> dict[str, Any]:
     if not path.is_file():
         if (folder / ADAPTER_CONFIG).is_file():
             raise InputError(
-                f"{folder} is an adapter, not a whole model ({ADAPTER_CONFIG} and no {CONFIG}): give it as input "
-                "`model` of a recipe, which merges it into its base"
+                f"{folder} is an adapter, not a whole model ({ADAPTER_CONFIG} and no {CONFIG}): merge it into its "
+                f"base{_base_of(folder)} first, with peft's merge_and_unload() and save_pretrained(), and give that folder"
             )
         others = sorted(file.name for file in folder.glob("*") if file.suffix in PICKLED)
         instead = f", and its weights are pickled ({others[0]}), which are refused" if others else ""
@@ -55,11 +55,14 @@ def read_model_config(folder: Path) -> dict[str, Any]:
     config = read_object(path)
     refuse_code(path, config)
     check_ids(path, config)
+    check_counts(path, config)
     return config
 
 
 def inspect_tokenizer(folder: Path) -> None:
     """Raise InputError for tokenizer files that are no JSON objects, are larger than any, or bring code."""
+    if (folder / CONFIG).is_file():
+        read_model_config(folder)  # a library asks it for the tokenizer's class
     for name in (TOKENIZER, "vocab.json", "added_tokens.json", "special_tokens_map.json"):
         if (path := folder / name).is_file():
             read_object(path, MOST_TOKENIZER_BYTES)
@@ -84,3 +87,9 @@ def refuse_links_outside(folder: Path) -> None:
             continue
         if path.is_symlink() and not any(path.resolve().is_relative_to(root) for root in allowed):
             raise InputError(f"{path} is a link out of the model folder: put a copy of the file in its place")
+
+
+def _base_of(folder: Path) -> str:
+    """Return the base that an adapter names, for a message."""
+    name = read_object(folder / ADAPTER_CONFIG).get("base_model_name_or_path")
+    return f" ({ascii(name)[:100]})" if isinstance(name, str) and name else ""

@@ -36,17 +36,24 @@ def check_ids(path: Path, content: Mapping[str, Any]) -> None:
                 raise InputError(f"{path}: {key} is {_shown(token)}, not a token's number")
 
 
+def check_counts(path: Path, config: Mapping[str, Any]) -> None:
+    """Raise InputError for sizes that are no counts."""
+    for where, part in _parts(config):
+        for key in COUNTS:
+            value, least = part.get(key), 0 if key in MAY_BE_ZERO else 1
+            if value is None or isinstance(value, list) or (type(value) is int and least <= value < MOST):
+                continue
+            raise InputError(f"{path}: {where}{key} is {_shown(value)}, not a whole number from {least} to {MOST - 1}")
+
+
 def check_sizes(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> None:
-    """Raise InputError for sizes that are no counts, and for those that the tensors of the folder cannot have."""
+    """Raise InputError for sizes that the tensors of the folder cannot have."""
     if not tensors:
         raise InputError(f"{path.parent} has no tensors")
     widest = max((size for stored in tensors.values() for size in stored.shape), default=1)
     experts = 1 + max((int(at[1]) for name in tensors if (at := EXPERT.search(name))), default=-1)
     layers = {int(at[1]) for name in tensors if (at := LAYER.search(name))}
     for where, part in _parts(config):
-        for key in COUNTS:
-            if (value := part.get(key)) is not None and not isinstance(value, list):
-                _check_count(path, where + key, value, least=0 if key in MAY_BE_ZERO else 1)
         for key in LAYERS:
             if layers and isinstance(value := part.get(key), int) and value > len(layers):
                 raise InputError(f"{path}: {where}{key} is {value}, and the weights have {len(layers)} layers")
@@ -66,20 +73,14 @@ def _parts(config: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]
         yield "text_config.", text
 
 
-def _check_count(path: Path, key: str, value: Any, *, least: int) -> None:
-    if type(value) is not int or not least <= value < MOST:
-        raise InputError(f"{path}: {key} is {_shown(value)}, not a whole number from {least} to {MOST - 1}")
-
-
 def _check_embedding(path: Path, config: Mapping[str, Any], tensors: Mapping[str, Stored]) -> None:
     """Raise InputError where the one embedding matrix is of another size than the config's."""
     text = config.get("text_config") or config
     named = [name for name in tensors if EMBEDDING.search(name)]
     if config.get("quantization_config") or len(named) != 1 or len(shape := tensors[named[0]].shape) != 2:
         return
-    claimed = (text.get("vocab_size", shape[0]), text.get("hidden_size", shape[1]))
-    if shape[0] != claimed[0]:
-        raise InputError(f"{path}: vocab_size is {claimed[0]}, and {named[0]} is {tuple(shape)}")
+    if (claimed := text.get("vocab_size", shape[0])) != shape[0]:
+        raise InputError(f"{path}: vocab_size is {claimed}, and {named[0]} is {tuple(shape)}")
 
 
 def _shown(value: Any) -> str:
