@@ -12,10 +12,11 @@ from pathlib import Path
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
-from components.contract.model_folders.inspection import ADAPTER_CONFIG, CONFIG, inspect_model, read_model_config
+from components.contract.model_folders.inspection import CONFIG, inspect_model, read_model_config
 from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
+from components.runtime.inputs.adapters import base_of, is_adapter
 from components.tasks.item import Item
 from components.tasks.table_files import read_table
 from components.tasks.tables import FileConfig, table_rows
@@ -111,6 +112,12 @@ def _bad_model(folder: Path) -> str | None:
     """Return what a folder lacks of a model that transformers can load; None if it has all."""
     if not folder.is_dir():
         return "a model is a folder, with config.json, weights and tokenizer"
+    if is_adapter(folder):
+        try:
+            base_of(folder)
+        except InputError as error:
+            return visible_line(str(error).replace(f"{folder}/", "").replace(f"{folder} ", ""))
+        return None
     names = {path.name for path in folder.iterdir()}
     lacking = [] if CONFIG in names else [CONFIG]
     if not any(name.endswith(".safetensors") for name in names):
@@ -120,7 +127,7 @@ def _bad_model(folder: Path) -> str | None:
     if not names & set(TOKENIZERS):
         lacking.append(f"a tokenizer ({TOKENIZERS[0]})")
     try:
-        if CONFIG in names or ADAPTER_CONFIG in names:
+        if CONFIG in names:
             read_model_config(folder)
         if not lacking:
             inspect_model(folder)
