@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
-from components.merge.headers import Stored, read_headers
+from components.contract.model_folders.headers import MERGED, Stored, read_headers
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 VOCABULARIES = ("tokenizer.model", "vocab.json", "vocab.txt", "merges.txt")
@@ -68,7 +68,7 @@ def check_agreement(models: Sequence[Named], *, same_tokenizer: bool = True) -> 
 
 def weights_of(folder: Path) -> dict[str, Stored]:
     """Return the tensors of a folder; an output matrix that is tied to the embedding is left out."""
-    tensors = read_headers(folder)
+    tensors = read_headers(folder, MERGED)
     if not tensors:
         raise InputError(f"{folder} has no tensors")
     if is_tied(_read_json(folder / CONFIG)) and len(tensors) > 1:

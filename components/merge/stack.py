@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.merge.headers import Stored
+from components.contract.model_folders.headers import Stored
 from components.merge.quantiles import kth_largest
 from components.merge.sums import dot
 

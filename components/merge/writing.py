@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
-from components.merge.headers import FLOATS, INDEX, OTHERS, SINGLE, Stored
+from components.contract.model_folders.headers import FLOATS, INDEX, OTHERS, SINGLE, Stored
 from components.merge.stack import DTYPES
 
 ORDER = ("I64", "F64", "F32", "I32", "BF16", "F16", "I16", "I8", "U8", "BOOL")

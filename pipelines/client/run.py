@@ -120,7 +120,9 @@ class Run:
         with _no_word_of_widgets():
             from transformers import AutoModelForCausalLM
 
-        found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(self._folder(output), **options)
+        found: PreTrainedModel = AutoModelForCausalLM.from_pretrained(
+            self._folder(output), **{**options, "trust_remote_code": False}
+        )
         return found
 
     @told_plainly
@@ -129,7 +131,7 @@ class Run:
         with _no_word_of_widgets():
             from transformers import AutoTokenizer
 
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder(output))
+        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(self._folder(output), trust_remote_code=False)
         return found
 
     @told_plainly

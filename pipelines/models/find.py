@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
+from components.runtime.inputs.adapters import is_adapter
 from components.runtime.inputs.inputs import import_uri
 from components.runtime.ledger.ledger import Ledger
 from components.runtime.lineage.graph.references import Reference, resolve_reference, without_scheme
@@ -65,6 +66,8 @@ def _in_folder(store: Store, folder: Path) -> FoundModel:
     digest = resolved.parent.name
     if resolved.name == "files" and str(resolved).startswith(f"{store.uri}/objects/") and store.has(digest):
         return _stored(store, Reference(digest))
+    if is_adapter(folder):
+        return _stored(store, Reference(import_uri(store, str(folder), ArtifactType.MODEL)), name=str(folder))
     if not (folder / CONFIG).is_file():
         raise InputError(f"{folder} is not a model folder: it has no {CONFIG}")
     return FoundModel(str(folder), folder)

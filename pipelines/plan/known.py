@@ -5,7 +5,6 @@ Nothing is run and nothing is loaded. What is not on this machine is not checked
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,9 +12,11 @@ from pathlib import Path
 from components.contract.artifacts import ArtifactType
 from components.contract.errors import InputError
 from components.contract.job import UriRef, alternatives
+from components.contract.model_folders.inspection import CONFIG, inspect_model, read_model_config
 from components.contract.operator_files.operator import FileOperator
 from components.contract.operators import OperatorSpec
 from components.contract.terminal import visible_line
+from components.runtime.inputs.adapters import base_of, is_adapter
 from components.tasks.item import Item
 from components.tasks.table_files import read_table
 from components.tasks.tables import FileConfig
@@ -126,24 +127,25 @@ def _bad_model(folder: Path) -> str | None:
     """Return what a folder lacks of a model that transformers can load; None if it has all."""
     if not folder.is_dir():
         return "a model is a folder, with config.json, weights and tokenizer"
+    if is_adapter(folder):
+        try:
+            base_of(folder)
+        except InputError as error:
+            return visible_line(str(error).replace(f"{folder}/", "").replace(f"{folder} ", ""))
+        return None
     names = {path.name for path in folder.iterdir()}
-    lacking = []
-    if "config.json" not in names:
-        lacking.append("config.json")
-    elif bad := _bad_json(folder / "config.json"):
-        return bad
+    lacking = [] if CONFIG in names else [CONFIG]
     if not any(name.endswith(".safetensors") for name in names):
         others = sorted(name for name in names if name.endswith((".bin", ".pt", ".pth", ".gguf")))
         instead = f" (it has {others[0]}: weights are read from safetensors only)" if others else ""
         lacking.append(f"weights in .safetensors{instead}")
     if not names & set(TOKENIZERS):
         lacking.append(f"a tokenizer ({TOKENIZERS[0]})")
-    return f"no model: it lacks {' and '.join(lacking)}" if lacking else None
-
-
-def _bad_json(path: Path) -> str | None:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        return f"config.json cannot be read: {error}"
-    return None if isinstance(config, dict) else "config.json holds no JSON object"
+        if CONFIG in names:
+            read_model_config(folder)
+        if not lacking:
+            inspect_model(folder)
+    except InputError as error:
+        return visible_line(str(error).replace(f"{folder}/", "").replace(f"{folder} ", ""))
+    return f"no model: it lacks {' and '.join(lacking)}" if lacking else None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from components.contract.errors import NotFiniteError
 from components.modeling.generation.samples import Samples
 from components.modeling.generation.sampling import LogitsProcessor, Step, draw, truncate
 from components.modeling.generation.sampling_config import SamplingConfig
@@ -93,7 +94,8 @@ class Emitter:
         if self._chunk_uniforms is None:
             tokens = logprobs.argmax(-1)
         else:
-            tokens = draw(probabilities, self._chunk_uniforms[position])
+            # No probability is a number where a logit is none: the place found is then behind the last token.
+            tokens = draw(probabilities, self._chunk_uniforms[position]).clamp_(max=logprobs.shape[-1] - 1)
         if self._chunk_forced is not None:
             forced = self._chunk_forced[position]
             tokens = torch.where(forced >= 0, forced, tokens)
@@ -120,6 +122,11 @@ class Emitter:
         sampled = ~padding
         if self._forced is not None:
             sampled &= (self._forced < 0).t().cpu()
+        if bool(self._logprobs.t().cpu()[sampled].isnan().any()):  # once a draw: steps do not wait for the device
+            raise NotFiniteError(
+                "the model's logits are NaN or infinite, so no token can be drawn: its weights have grown too large or "
+                "are broken; take an earlier checkpoint, or another dtype"
+            )
         return Samples(
             tokens=tokens.masked_fill(padding, self.pad_id),
             lengths=lengths,

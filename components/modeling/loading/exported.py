@@ -71,7 +71,12 @@ def _load(folder: Path) -> Any:
     logging.disable_progress_bar()
     try:
         model, told = AutoModelForCausalLM.from_pretrained(
-            folder, output_loading_info=True, dtype="auto", local_files_only=True
+            folder,
+            output_loading_info=True,
+            dtype="auto",
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
         )
     except (OSError, ValueError, RuntimeError, KeyError, SafetensorError) as error:
         raise InputError(f"transformers cannot load the exported folder: {str(error)[:300]}") from error

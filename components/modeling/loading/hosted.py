@@ -22,6 +22,7 @@ from components.modeling.loading.packed_tensor import pack_layers
 from components.modeling.loading.quantised import save_unpacked, unpacking
 from components.modeling.loading.router_loss import router_loss
 from components.modeling.loading.steering import steering
+from components.modeling.models.finite import check_finite
 from components.modeling.models.folder import load_tokenizer, padding_id, read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
 from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
@@ -80,7 +81,10 @@ class TransformersPolicy(Policy):
         logging.disable_progress_bar()
         config = read_config(folder)
         packed = unpacking(config)
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **packed)
+        model = AutoModelForCausalLM.from_pretrained(
+            folder, dtype=dtype, use_safetensors=True, trust_remote_code=False, local_files_only=True, **packed
+        )
+        check_finite(model, folder)
         if packed:
             save_unpacked(model)
         if lora is not None and lora.bits is not None:

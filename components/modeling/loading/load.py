@@ -10,7 +10,9 @@ import torch
 from components.contract.context import StageContext
 from components.contract.errors import InputError
 from components.contract.heads import Head, head_of
-from components.modeling.models.folder import read_config
+from components.contract.model_folders.inspection import inspect_model
+from components.modeling.models.finite import check_finite
+from components.modeling.models.folder import refusing
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
@@ -41,7 +43,7 @@ def load_policy(
         InputError: not a model folder, an unknown dtype, or a backend that cannot run it (with the reason).
     """
     folder = Path(path)
-    config = read_config(folder)
+    config = inspect_model(folder)
     if head_of(config) != Head.LANGUAGE:
         raise InputError(
             f"{folder} is a reward model ({config['architectures'][0]}), and a language model is wanted: it scores "
@@ -53,14 +55,20 @@ def load_policy(
     if backend == "native" or (backend == "auto" and obstacle is None):
         from components.modeling.native.native_policy import NativePolicy
 
-        return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded)
+        with refusing(f"{folder} cannot be loaded"):
+            policy: Policy = NativePolicy.load(
+                folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded
+            )
+        check_finite(policy.module, folder)
+        return policy
     from components.modeling.loading.hosted import TransformersPolicy
 
     if sharded and lora is not None and lora.bits is not None:
         raise InputError(
             "lora.bits: trainer fsdp shards packed weights of the native families alone; take trainer torch"
         )
-    return TransformersPolicy.load(folder, device="cpu" if sharded else device, dtype=torch_dtype(dtype), lora=lora)
+    with refusing(f"{folder} cannot be loaded"):
+        return TransformersPolicy.load(folder, device="cpu" if sharded else device, dtype=torch_dtype(dtype), lora=lora)
 
 
 def load_to_train(ctx: StageContext[Any], *, lora: LoraConfig | None, dtype: str) -> Policy:

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from components.contract.errors import InputError
+from components.contract.errors import InputError, PosttrainError
+from components.contract.model_folders.inspection import inspect_tokenizer, read_model_config
+from components.contract.model_folders.json_files import read_object
+from components.contract.model_folders.sizes import check_ids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return config.json of a model folder."""
-    path = folder / "config.json"
-    if not path.is_file():
-        raise InputError(f"{folder} is not a model folder: it has no config.json")
-    return json.loads(path.read_text())
+    """Return config.json of a model folder; raise InputError for one that is none, or that needs code of the folder."""
+    return read_model_config(folder)
 
 
 def read_generation_config(folder: Path) -> dict[str, Any] | None:
@@ -26,26 +27,41 @@ def read_generation_config(folder: Path) -> dict[str, Any] | None:
     path = folder / "generation_config.json"
     if not path.is_file():
         return None
-    try:
-        content = json.loads(path.read_text())
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is no mapping")
+    content = read_object(path)
+    check_ids(path, content)
     return content
 
 
 def load_tokenizer(folder: Path) -> PreTrainedTokenizerFast | None:
-    """Return the tokenizer of a model folder, or None if it has none."""
+    """Return the tokenizer of a model folder, or None if it has none; raise InputError if it cannot be loaded."""
     if not (folder / "tokenizer_config.json").is_file() and not (folder / "tokenizer.json").is_file():
         return None
+    inspect_tokenizer(folder)
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(folder)
+    with refusing(f"{folder}: its tokenizer cannot be loaded"):
+        tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, local_files_only=True)
     # Details of loading do not belong to the tokenizer: saved again, it must give the same bytes.
     for detail in ("is_local", "local_files_only", "name_or_path"):
         tokenizer.init_kwargs.pop(detail, None)
     return tokenizer
+
+
+@contextmanager
+def refusing(what: str) -> Iterator[None]:
+    """Turn what a library raises inside, of a folder that it cannot read, into an InputError of one line.
+
+    Memory that runs out is no fault of the folder, and passes.
+    """
+    try:
+        yield
+    except (PosttrainError, MemoryError):
+        raise
+    except Exception as error:  # tokenizers and safetensors raise bare Exception
+        if "out of memory" in str(error).lower():
+            raise
+        line = " ".join(str(error).split())[:300] or type(error).__name__
+        raise InputError(f"{what}: {line}") from error
 
 
 def padding_id(config: Mapping[str, Any], tokenizer: PreTrainedTokenizerFast | None) -> int:

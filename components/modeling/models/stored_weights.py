@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,7 @@ from typing import Any
 from safetensors import safe_open
 from torch import Tensor
 
-from components.contract.errors import InputError
-
-INDEX = "model.safetensors.index.json"
+from components.contract.model_folders.headers import weight_files
 
 
 class StoredWeights(Mapping[str, Tensor]):
@@ -20,20 +17,20 @@ class StoredWeights(Mapping[str, Tensor]):
 
     def __init__(self, folder: Path) -> None:
         """Raise InputError when a file is missing; the files stay open."""
-        index = folder / INDEX
-        listed = json.loads(index.read_text())["weight_map"].values() if index.is_file() else ["model.safetensors"]
-        self._file_of: dict[str, Any] = {}
-        for name in sorted(set(listed)):
-            if not (folder / name).is_file():
-                raise InputError(f"{folder} has no {name}; weights must be safetensors (pickled weights are refused)")
+        self._file_of: dict[str, tuple[str, Any]] = {}
+        for name in weight_files(folder):
             file = safe_open(folder / name, framework="pt")
-            self._file_of.update(dict.fromkeys(file.keys(), file))
+            self._file_of.update(dict.fromkeys(file.keys(), (name, file)))
 
     def __getitem__(self, name: str) -> Tensor:
-        return self._file_of[name].get_tensor(name)
+        return self._file_of[name][1].get_tensor(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._file_of)
 
     def __len__(self) -> int:
         return len(self._file_of)
+
+    def file_of(self, name: str) -> str:
+        """Return the name of the file that holds a tensor."""
+        return self._file_of[name][0]

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from components.modeling.models.finite import check_finite
 from components.modeling.models.stored_weights import StoredWeights
 from components.modeling.native.checkpoints.weights import import_weights
 from components.modeling.native.decoder import Decoder
@@ -20,7 +21,7 @@ class StoredDecoder:
     """Fills the parts of a decoder on the meta device from a Hugging Face folder."""
 
     def __init__(self, folder: Path, decoder: Decoder, dtype: torch.dtype) -> None:
-        self.decoder, self._dtype, self._source = decoder, dtype, str(folder)
+        self.decoder, self._dtype, self._folder, self._source = decoder, dtype, folder, str(folder)
         self._weights = StoredWeights(folder)
 
     def of(self, decoder: Decoder) -> StoredDecoder:
@@ -62,4 +63,5 @@ class StoredDecoder:
     def _read(self, decoder: Decoder, weights: dict[str, Tensor], source: str) -> Decoder:
         decoder = decoder.to(self._dtype)
         import_weights(decoder, weights, source)
+        check_finite(decoder, self._folder)
         return decoder

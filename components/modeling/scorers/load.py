@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.contract.model_folders.inspection import inspect_model
 from components.modeling.loading.hosted import TransformersPolicy
 from components.modeling.loading.load import torch_dtype
-from components.modeling.models.folder import load_tokenizer, read_config
+from components.modeling.models.finite import check_finite, refuse_not_finite
+from components.modeling.models.folder import load_tokenizer, refusing
 from components.modeling.models.policy import Policy
 from components.modeling.native.checkpoints.config import why_not_native
 from components.modeling.native.checkpoints.weights import read_weights
@@ -25,13 +27,16 @@ def load_network(folder: Path, name: str, *, device: str, dtype: str) -> RewardN
 
     Raises InputError for a language model, for a classifier without a linear head, and without a tokenizer.
     """
-    config = read_config(folder)
+    config = inspect_model(folder)
     layout = layout_of(config, name)
     weights = read_weights(folder)
+    refuse_not_finite(folder, [key for key in weights if key.startswith(f"{SCORE}.")])
     head = {key.removeprefix(f"{SCORE}."): weights.pop(key) for key in list(weights) if key.startswith(f"{SCORE}.")}
     if "weight" not in head:
         raise InputError(f"{name} has no weights {SCORE}.weight: only linear heads of that name are known")
-    policy = _body(folder, config, weights, name, device=device, dtype=dtype)
+    with refusing(f"{name} cannot be loaded"):
+        policy = _body(folder, config, weights, name, device=device, dtype=dtype)
+    check_finite(policy.module, folder)
     if policy.tokenizer is None:
         raise InputError(f"{name} has no tokenizer, so it cannot be asked in text")
     policy.module.requires_grad_(False)
@@ -61,7 +66,12 @@ def _body(
 
     logging.disable_progress_bar()
     model, told = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch_dtype(dtype), use_safetensors=True, output_loading_info=True
+        folder,
+        dtype=torch_dtype(dtype),
+        use_safetensors=True,
+        output_loading_info=True,
+        trust_remote_code=False,
+        local_files_only=True,
     )
     output = {f"lm_head.{part}" for part in ("weight", "bias")}
     if missing := sorted(set(told["missing_keys"]) - output):

@@ -17,6 +17,7 @@ from components.contract.endpoints import Endpoint, endpoint_file, endpoint_mani
 from components.contract.errors import InputError
 from components.contract.table_suffixes import JSONL, TABLES, table_suffix
 from components.runtime.closure.rows import named_verifiers
+from components.runtime.inputs.adapters import is_adapter, merge_adapter
 from components.runtime.lineage.registry import find_version
 
 if TYPE_CHECKING:
@@ -51,7 +52,9 @@ def _local_digest(path: str, type: ArtifactType) -> str | None:
         return Manifest(type=type, files=(rows,)).digest
     refuse_what_is_no_file(source)
     # an import copies the targets of links, such as those in the hub's cache, and only then has a digest
-    return None if _holds_links(source) else describe_folder(source, type).digest
+    # and an adapter is merged
+    adapted = type == ArtifactType.MODEL and is_adapter(source)
+    return None if adapted or _holds_links(source) else describe_folder(source, type).digest
 
 
 def uri_verifiers(uri: str) -> list[str] | None:
@@ -76,6 +79,9 @@ def import_uri(store: Store, uri: str, type: ArtifactType, endpoints: Mapping[st
             (folder / ENDPOINT_FILE).write_bytes(endpoint_file(rest, _declared(uri, endpoints)))
         elif scheme == "file":
             folder = _stage_local(rest, type, folder)
+            if type == ArtifactType.MODEL and is_adapter(folder):
+                merge_adapter(folder, Path(scratch) / "merged")
+                folder = Path(scratch) / "merged"
             if not folder.is_relative_to(scratch):  # a commit may move files, and the user's must stay
                 folder = Path(shutil.copytree(folder, Path(scratch) / "copy"))
         elif scheme == "s3":

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 from transformers import AutoModelForCausalLM, GenerationConfig, LogitsProcessor, LogitsProcessorList
 
-from components.modeling.models.folder import padding_id, read_config, read_generation_config
+from components.contract.model_folders.inspection import inspect_model
+from components.modeling.models.folder import padding_id, read_generation_config
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,17 @@ class Drawer:
     """A model that transformers loaded."""
 
     def __init__(self, folder: Path, *, dtype: str, device: str) -> None:
-        config, stored = read_config(folder), read_generation_config(folder) or {}
+        config, stored = inspect_model(folder), read_generation_config(folder) or {}
         listed = stored.get("eos_token_id", config.get("eos_token_id"))
         self.ends = frozenset([] if listed is None else listed if isinstance(listed, list) else [listed])
         self._pad = padding_id(config, None)
         self._device = device
         self._model: Any = AutoModelForCausalLM.from_pretrained(
-            folder, dtype=getattr(torch, dtype), local_files_only=True
+            folder,
+            dtype=getattr(torch, dtype),
+            local_files_only=True,
+            use_safetensors=True,
+            trust_remote_code=False,
         )
         self._model.to(device).eval()
         self._model.generation_config = GenerationConfig()  # nothing of the folder's beside what is asked for

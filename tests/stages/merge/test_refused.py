@@ -12,9 +12,9 @@ from safetensors.torch import save_file
 
 from components.contract.component import Given
 from components.contract.errors import InputError
+from components.contract.model_folders.headers import MERGED, read_headers
 from components.contract.operators import OperatorSpec
 from components.merge.component import COMPONENT, refuses_models
-from components.merge.headers import read_headers
 from tests.stages.merge.folders import SHAPES, folder_of, merge, read_model, tensors, write_model
 
 
@@ -155,7 +155,7 @@ def test_an_index_cannot_lead_out_of_the_folder(tmp_path: Path) -> None:
     save_file({"x": torch.ones(1)}, tmp_path / "outside.safetensors")
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"x": "../outside.safetensors"}}))
     with pytest.raises(InputError, match=r"has no \.\./outside\.safetensors"):
-        read_headers(folder)
+        read_headers(folder, MERGED)
 
 
 @pytest.mark.parametrize(

@@ -63,6 +63,7 @@ class VllmEngine:
             worker_extension_cls=WORKER,
             generation_config="vllm",  # no sampling defaults from the model folder
             seed=0,
+            trust_remote_code=False,
         )
         _count_steps(self._llm.llm_engine)
         gpus = [uuid for uuid in self._llm.collective_rpc("posttrain_gpu") if uuid]

@@ -6,7 +6,6 @@ keep the layout of transformers. `_stacks` has every name.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from components.contract.errors import InputError
+from components.contract.model_folders.headers import weight_files
 from components.modeling.models.policy import Gather
 from components.modeling.native.adapters import merged
 from components.modeling.native.decoder import Decoder, Layer
@@ -157,15 +157,8 @@ def _fill(stack: Stack, weights: Mapping[str, Tensor], config: DecoderConfig) ->
 
 def read_weights(folder: Path) -> dict[str, Tensor]:
     """Return all tensors of a folder's safetensors files (one file, or shards named by an index)."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
-        names = sorted(set(json.loads(index.read_text())["weight_map"].values()))
-    else:
-        names = ["model.safetensors"]
     weights: dict[str, Tensor] = {}
-    for name in names:
-        if not (folder / name).is_file():
-            raise InputError(f"{folder} has no {name}; weights must be safetensors (pickled weights are refused)")
+    for name in weight_files(folder):
         weights.update(load_file(folder / name))
     return weights
 
