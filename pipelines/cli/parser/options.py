@@ -62,8 +62,8 @@ def store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--store",
         metavar="URI",
-        help=f"a folder or s3://bucket/prefix (default: ${STORE_VARIABLE}, the nearest {DEFAULT_STORE} from here up, or "
-        "the one that the file ~/.config/posttrain names)",
+        help=f"a folder or s3://bucket/prefix (default: ${STORE_VARIABLE}, the nearest {DEFAULT_STORE} from here up, "
+        "or the one that the file ~/.config/posttrain names)",
     )
 
 
