@@ -7,9 +7,7 @@ and each value that it makes is charged to the rendering's budget, before the va
 from __future__ import annotations
 
 import json
-import re
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache, wraps
 from typing import Any
@@ -21,19 +19,9 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 from jinja2.visitor import NodeTransformer
 
+from components.contract.template_budget import CALL_CHARS, MAX_CHARS, Budget, check_growth, size_of
+
 MAX_SOURCE_CHARS = 200_000
-MAX_CHARS = 1 << 25
-"""Characters that one rendering may make, intermediate ones included, beside 200 for each of its input."""
-STEP_CHARS = 50
-CALL_CHARS = 200
-"""Characters that one step of a loop, or one call, counts for."""
-ITEM_CHARS = 16
-"""The same for an item of a list or mapping."""
-MAX_SECONDS = 3.0
-MAX_NUMBER = 100_000
-"""Largest width, count or indent that a template may give to a filter or method."""
-WIDE = re.compile(r"[%:{][^a-zA-Z%{}]*\d{6,}|:[^{}]*\{|%[-+ #0]*\*|%\d*\.\*")
-"""A width in a format that may make any amount of text."""
 BUDGET = "_budget"
 ERRORS = (TemplateError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError, RecursionError)
 """Errors of a template's own making."""
@@ -45,7 +33,7 @@ def render(template: str, messages: Sequence[Mapping[str, Any]], *, generation: 
     Raises one of ERRORS for a template that cannot render them, or not within the bounds.
     """
     asked = {"messages": list(messages), "tools": None, "documents": None, **variables}
-    budget = _Budget(MAX_CHARS + 200 * _size(asked, MAX_CHARS))
+    budget = Budget(MAX_CHARS + 200 * size_of(asked, MAX_CHARS))
     return compiled(template).render(**asked, add_generation_prompt=generation, **{BUDGET: budget})
 
 
@@ -60,56 +48,9 @@ def compiled(template: str) -> Template:
         raise TemplateRuntimeError(f"it is nested too deeply ({type(error).__name__})") from error
 
 
-class _Budget:
-    """What one rendering has left."""
-
-    def __init__(self, chars: int) -> None:
-        self.left = self.chars = chars
-        self.deadline = time.monotonic() + MAX_SECONDS
-
-    def charge(self, chars: int) -> None:
-        self.left -= chars
-        if self.left < 0:
-            raise TemplateRuntimeError(f"it takes more steps or makes more text than {self.chars:,} characters")
-        if time.monotonic() > self.deadline:
-            raise TemplateRuntimeError(f"it is not done after {MAX_SECONDS:g} seconds")
-
-    def value(self, value: Any) -> Any:
-        """Charge a value that was made, and return it."""
-        self.charge(1 + _size(value, self.left))
-        return value
-
-    def steps(self, values: Iterable[Any]) -> Iterator[Any]:
-        for value in values:
-            self.charge(STEP_CHARS)
-            yield value
-
-
-def _size(value: Any, most: int) -> int:
-    """Return the characters and items of a value, by all paths to them; a little over `most` where it is larger."""
-    if isinstance(value, str):
-        return len(value)
-    if isinstance(value, int):
-        return value.bit_length() // 3
-    total, waiting = 0, [value]
-    while waiting and total <= most:
-        item = waiting.pop()
-        if isinstance(item, str):
-            total += len(item)
-        elif isinstance(item, Mapping):
-            total += ITEM_CHARS * (1 + len(item))
-            waiting += [*item, *item.values()]
-        elif isinstance(item, list | tuple | set | frozenset):
-            total += ITEM_CHARS * (1 + len(item))
-            waiting += item
-        else:
-            total += 8
-    return total
-
-
-def _budget(context: Context) -> _Budget:
+def _budget(context: Context) -> Budget:
     budget = context.parent.get(BUDGET)
-    if not isinstance(budget, _Budget):
+    if not isinstance(budget, Budget):
         raise TemplateRuntimeError("it renders outside its budget")
     return budget
 
@@ -157,7 +98,7 @@ def _counted(child: nodes.Expr) -> nodes.Expr:
     return nodes.Const(child.data, lineno=child.lineno)
 
 
-def _filtered(node: nodes.Expr, name: str) -> nodes.Filter:
+def _filtered(node: Any, name: str) -> nodes.Filter:
     return nodes.Filter(node, name, [], [], None, None, lineno=node.lineno)
 
 
@@ -214,7 +155,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.globals |= {"raise_exception": _raise, "strftime_now": _now, "namespace": _Namespace, "dict": _dict}
 
     def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        return _Charges().visit(super()._parse(source, name, filename))
+        charged: nodes.Template = _Charges().visit(super()._parse(source, name, filename))
+        return charged
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
         budget = _budget(__context)
@@ -226,7 +168,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         name = getattr(__obj, "__name__", "")
         owner = getattr(getattr(__obj, "__wrapped__", __obj), "__self__", None)
         values = [owner, *args] if isinstance(owner, str) else args
-        _check_growth(budget, name, values, kwargs)
+        check_growth(budget, name, values, kwargs)
         if isinstance(__obj, LoopContext) and args:
             args = (budget.steps(args[0]), *args[1:])
         return budget.value(super().call(__context, __obj, *args, **kwargs))
@@ -236,13 +178,13 @@ class _Environment(ImmutableSandboxedEnvironment):
         if operator == "*":
             for many, times in ((left, right), (right, left)):
                 if isinstance(many, str | list | tuple) and isinstance(times, int):
-                    budget.charge(_size(many, budget.left) * max(0, times))
+                    budget.charge(size_of(many, budget.left) * max(0, times))
         elif operator == "**" and not all(isinstance(side, float) or abs(side) <= 64 for side in (left, right)):
             raise TemplateRuntimeError(f"it takes {left!r} to a power that is too large"[:200])
         elif operator == "%" and isinstance(left, str):
-            _check_growth(budget, "format", [left, right], {})
+            check_growth(budget, "format", [left, right], {})
         elif operator == "+" and isinstance(left, str | list | tuple):
-            budget.charge(_size(left, budget.left))
+            budget.charge(size_of(left, budget.left))
         return budget.value(super().call_binop(context, operator, left, right))
 
 
@@ -254,7 +196,7 @@ def _guarded(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
     def guarded(context: Context, *args: Any, **kwargs: Any) -> Any:
         budget = _budget(context)
         values = [list(args[0]) if name == "join" and isinstance(args[0], Iterator) else args[0], *args[1:]]
-        _check_growth(budget, name, values, kwargs)
+        check_growth(budget, name, values, kwargs)
         first = () if passes is None else (_passed(passes.name, context),)
         return budget.value(made(*first, *values, **kwargs))
 
@@ -263,31 +205,6 @@ def _guarded(name: str, made: Callable[..., Any]) -> Callable[..., Any]:
 
 def _passed(wanted: str, context: Context) -> Any:
     return {"context": context, "eval_context": context.eval_ctx, "environment": context.environment}[wanted]
-
-
-def _check_growth(budget: _Budget, name: str, values: Sequence[Any], named: Mapping[str, Any]) -> None:
-    """Refuse what a filter or method of this name would make far larger than its arguments, before it is made."""
-    for value in (*values[1:], *named.values()):
-        for number in value if isinstance(value, tuple) else (value,):
-            if isinstance(number, int) and abs(number) > MAX_NUMBER:
-                raise TemplateRuntimeError(
-                    f"it gives {str(number)[:20]} to {name!r}, at most {MAX_NUMBER:,} is allowed"
-                )
-    first = values[0] if values else None
-    if name == "replace" and isinstance(first, str) and len(values) > 2:
-        budget.charge(first.count(str(values[1])) * len(str(values[2])))
-    elif name == "join":
-        glue, parts = (values[1] if len(values) > 1 else named.get("d", "")), first
-        if isinstance(first, str) and len(values) > 1 and not isinstance(values[1], str):  # of the method
-            glue, parts = first, values[1]
-        if isinstance(parts, Sequence):
-            budget.charge(len(parts) * len(str(glue)) + _size(parts, budget.left))
-    elif name == "sum" and not isinstance(named.get("start", 0), int | float):
-        raise TemplateRuntimeError("it sums other things than numbers")
-    elif name in ("format", "format_map") and (name == "format_map" or WIDE.search(str(first))):
-        raise TemplateRuntimeError("it formats text with a width that has no bound")
-    elif name == "strftime_now" and WIDE.search(str(first)):
-        raise TemplateRuntimeError("it formats the date with a width that has no bound")
 
 
 def _tojson(

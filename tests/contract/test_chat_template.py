@@ -8,7 +8,8 @@ import pytest
 from tokenizers import Tokenizer, models
 from transformers import PreTrainedTokenizerFast
 
-from components.contract.chat_template import ERRORS, MAX_SECONDS, render
+from components.contract.chat_template import ERRORS, render
+from components.contract.template_budget import MAX_SECONDS
 
 CHAT = [
     {"role": "system", "content": " Be  terse.\n"},
