@@ -68,9 +68,9 @@ class _Box(NamedTuple):
 def extract_answer(response: str, unmarked: Unmarked = "all") -> str:
     r"""Return the final answer that a response gives, without surrounding white space or bold type; "" for none.
 
-    Behind the thought, in this order: the text after the last `<answer>` (up to `</answer>` or the end); the last `\boxed{...}` with its braces matched, also within an answer block or behind it (boxes
-    joined by a comma, `and` or `or` are one list); the line after the last `####`; and for a response without any
-    mark, what `unmarked` says.
+    Behind the thought, in this order: the text after the last `<answer>` (up to `</answer>` or the end); the last
+    `\boxed{...}` with its braces matched, also within an answer block or behind it (boxes joined by a comma, `and` or
+    `or` are one list); the line after the last `####`; and for a response without any mark, what `unmarked` says.
     """
     return find_answer(response, unmarked).text
 
