@@ -31,6 +31,7 @@ def guidelines(params: RLParams, makers: Mapping[str, Sequence[Role]]) -> Iterat
 
 
 def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Role]]) -> Iterator[str]:
+    yield from _uneven(params)
     made_by = set(makers.get("model", ()))
     filters = {spec.name for spec in slots.filters}
     graded = _beside_the_verdict(slots)
@@ -49,6 +50,22 @@ def _lines(params: RLParams, slots: SlotSpecs, makers: Mapping[str, Sequence[Rol
     if "drop_truncated" in filters and params.max_new_tokens > LONG_BUDGET:
         limit = f"{params.max_new_tokens:,} tokens"
         yield f"drop_truncated helps short and medium responses, not those of up to {limit} {SOURCE}"
+
+
+def _uneven(params: RLParams) -> Iterator[str]:
+    """Yield a remark on minibatches that do not divide the prompts of a step."""
+    for phase in params.phases or (None,):
+        prompts = phase.prompts_per_step if phase and phase.prompts_per_step else params.prompts_per_step
+        if params.minibatches > prompts:
+            yield (
+                f"minibatches: {params.minibatches} of {prompts} prompts leaves some without a prompt, since groups "
+                f"are kept whole; write minibatches: {prompts} or less"
+            )
+        elif prompts % params.minibatches:
+            yield (
+                f"minibatches: {params.minibatches} does not divide {prompts} prompts a step, so updates are of "
+                f"{prompts // params.minibatches} and {prompts // params.minibatches + 1} prompts"
+            )
 
 
 def _beside_the_verdict(slots: SlotSpecs) -> list[str]:

@@ -13,6 +13,7 @@ from components.contract.params import Params
 from components.modeling.models.lora import LoraConfig
 from components.modeling.text.overlong import Overlong
 from components.modeling.training.training_config import OptimizerConfig
+from components.rl.group_checks import check_groups
 from components.rl.labels import check_ignored
 from components.rl.overrides import with_overrides
 from components.rl.phase_config import Phase, check_phases
@@ -124,6 +125,7 @@ class RLParams(Params):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_phases(self.phases, given_steps=self.steps if "steps" in self.model_fields_set else None)
+        check_groups(self)
         operators = list(self.operators())
         if self.labels == "ignored":
             check_ignored(operators)

@@ -55,6 +55,8 @@ def _print(trial: Trial) -> None:
     for line in trial.printed.splitlines()[:MAX_PRINTED_LINES]:
         print(f"printed: {visible_line(line)}")
     print(f"\n{trial.slot} {visible_line(trial.operator)}: {_summary(trial)}")
+    if trial.takes_ids:
+        print("note: its completion_ids are bytes of the text here; in a run they are the model's tokens")
     if trial.takes:
         print(f"note: it takes {', '.join(trial.takes)}: in a recipe, columns: {{data: [{', '.join(trial.takes)}]}}")
 

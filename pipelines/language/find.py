@@ -54,12 +54,21 @@ def recipe_name(path: Path) -> str | None:
     return next((name for name, found in recipe_files().items() if found.absolute() == path.absolute()), None)
 
 
-def find_recipe(name_or_path: str) -> Path:
-    """Return the file of a recipe given by name or path; raise InputError with near misses."""
+IN_FOLDER = "recipe.yaml"
+"""The recipe of a folder that is given as one."""
+
+
+def find_recipe(name_or_path: str, *, folders: bool = True) -> Path:
+    """Return the file of a recipe given by name or path; raise InputError with near misses.
+
+    With `folders`, a folder that holds a recipe.yaml means that file; names of recipes come first.
+    """
     if not name_or_path.endswith(SUFFIXES):
         known = recipe_files()
         if name_or_path in known:
             return known[name_or_path]
+        if folders and (inside := _in_folder(name_or_path)):
+            return inside
         if "/" not in name_or_path and os.sep not in name_or_path:
             raise InputError(f"unknown recipe {shown(name_or_path)}{meant(name_or_path, known)}")
         if name_or_path.startswith(METHODS):
@@ -74,13 +83,20 @@ def find_recipe(name_or_path: str) -> Path:
     return path
 
 
+def _in_folder(name_or_path: str) -> Path | None:
+    if "\0" in name_or_path:
+        return None
+    inside = Path(name_or_path).expanduser() / IN_FOLDER
+    return inside if inside.is_file() else None
+
+
 def find_parent(reference: str, child: Path) -> Path:
     """Return the file that `extends: reference` means in `child`: a name, or a path below the child's folder.
 
     Raises InputError; paths that leave the folder are refused, since a recipe may be untrusted.
     """
     if all(map(is_name, reference.split("/"))):
-        return find_recipe(reference)
+        return find_recipe(reference, folders=False)
     if not re.fullmatch(r"(\./)?[A-Za-z0-9_][A-Za-z0-9_.-]*(/[A-Za-z0-9_][A-Za-z0-9_.-]*)*\.ya?ml", reference):
         raise InputError(
             f"{shown(reference)} is neither the name of a recipe nor a relative path below this file's folder"

@@ -13,6 +13,7 @@ MAX_LENGTH = 1024
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
 _SHELL = re.compile(r"[;|&$`<>*?!\"'\\{}()#\r\n\t]")
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _FORMS = {
     "s3": (re.compile(r"//[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]/\S+"), "s3://bucket/key"),
     "hf": (re.compile(r"[A-Za-z0-9][\w.-]{0,95}(/[A-Za-z0-9][\w.-]{0,95})?", re.ASCII), "hf:organisation/name"),
@@ -67,7 +68,8 @@ def _local(path: str, folder: Path | None, text: str, *, here: bool) -> str:
     found = (folder or Path()).absolute() / local
     if here and not _exists(found):
         where = "beside the recipe" if folder else f"in {Path.cwd()}"
-        raise InputError(f"{shown(text)}: no such file or folder {where}")
+        hint = f"; did you mean {shown(f'hf:{text}')}?" if _HUB_NAME.fullmatch(text) else ""
+        raise InputError(f"{shown(text)}: no such file or folder {where}{hint}")
     return str(found)
 
 

@@ -49,6 +49,9 @@ class Trial:
     takes: tuple[str, ...]
     """Columns of the rows, beside prompt and answer, that its function takes by name."""
 
+    takes_ids: bool = False
+    """Whether its function takes `completion_ids`, which are bytes here, for want of a tokenizer."""
+
     @property
     def is_verifier(self) -> bool:
         """Return whether it judges right and wrong; a reward gives numbers."""
@@ -87,7 +90,7 @@ def try_operator(operator: str, settings: Mapping[str, Any], read: Read) -> Tria
         judged = _verify(cases) if slot == VERIFIER else _reward(bound, cases)
     taken = bound.file.function.by_name if bound.file else frozenset()
     columns = sorted({name for case in cases for name in case.item.data if name in taken})
-    return Trial(slot, bound.shown, tuple(judged), said.getvalue(), tuple(columns))
+    return Trial(slot, bound.shown, tuple(judged), said.getvalue(), tuple(columns), "completion_ids" in taken)
 
 
 def _named(operator: str) -> tuple[str, Slot]:
@@ -157,11 +160,15 @@ def _valued(case: Case, value: float) -> Judged:
 
 
 def _columns(cases: Sequence[Case]) -> dict[str, list[Any]]:
-    """Return what a reward function may take by name: as in training, without the tokens."""
+    """Return what a reward function may take by name: as in training, with bytes for tokens."""
+    from components.rl.batch.completions import exchange
+
     names = dict.fromkeys(name for case in cases for name in case.item.data)
+    pairs = [exchange(case.item, (case.completion,)) for case in cases]
     return {
         **{name: [case.item.data.get(name) for case in cases] for name in names},
         **{name: [getattr(case.item, name) for case in cases] for name in ("answer", "id", "domain")},
-        "prompts": [case.item.prompt for case in cases],
-        "completions": [case.completion for case in cases],
+        "prompts": [prompt for prompt, _ in pairs],
+        "completions": [completion for _, completion in pairs],
+        "completion_ids": [list(case.completion.encode("utf-8", "surrogatepass")) for case in cases],
     }

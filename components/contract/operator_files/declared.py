@@ -14,6 +14,7 @@ from components.contract.operator_packages.code import ModuleCode
 from components.contract.python_text import parse
 
 CONFIG = "config"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ class Function:
     """Whether it takes any further keyword argument."""
     takes_any_position: bool
     """Whether it takes any further positional argument."""
+    is_async: bool
     config: str | None
     """Annotation of its keyword-only `config`; None without one, empty without an annotation."""
 
@@ -56,7 +58,7 @@ class Declared:
 @lru_cache(maxsize=64)
 def _read(text: str, shown: str) -> Declared:
     tree = parse(text, shown)
-    functions = {node.name: _function(node) for node in tree.body if isinstance(node, ast.FunctionDef)}
+    functions = {node.name: _function(node) for node in tree.body if isinstance(node, _FUNCTIONS)}
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     imported = {
         alias.asname or alias.name: f"{'.' * node.level}{node.module}:{alias.name}"
@@ -88,8 +90,6 @@ def declared_function(code: OperatorCode | ModuleCode, name: str) -> Function:
         return top.functions[name]
     tree = parse(code.files[code.file], code.shown())
     for node in tree.body:
-        if isinstance(node, ast.AsyncFunctionDef) and node.name == name:
-            raise InputError(f"{top.shown}:{node.lineno}: {name} is async; an operator is a plain function")
         if isinstance(node, ast.ClassDef) and node.name == name:
             raise InputError(f"{top.shown}:{node.lineno}: {name} is a class; an operator is a function")
     near = nearest(name, top.functions)
@@ -98,7 +98,7 @@ def declared_function(code: OperatorCode | ModuleCode, name: str) -> Function:
     raise InputError(f"{top.shown} has no function {name!r} at its top level{hint} (functions: {listed})")
 
 
-def _function(node: ast.FunctionDef) -> Function:
+def _function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Function:
     arguments = node.args
     positional = [argument.arg for argument in (*arguments.posonlyargs, *arguments.args)]
     keyword_only = [argument.arg for argument in arguments.kwonlyargs]
@@ -119,6 +119,7 @@ def _function(node: ast.FunctionDef) -> Function:
         by_name=frozenset([*(argument.arg for argument in arguments.args), *keyword_only]),
         takes_any=arguments.kwarg is not None,
         takes_any_position=arguments.vararg is not None,
+        is_async=isinstance(node, ast.AsyncFunctionDef),
         config=config,
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 from components.contract.errors import InputError, OperatorFailed, UnknownName
 from components.contract.names import load_target
 from components.contract.operator_files import library
+from components.contract.operator_files.calling import finished
 from components.contract.operator_files.code import OperatorCode
 from components.contract.operator_files.declared import CONFIG, Function, declared, declared_function
 from components.contract.operator_files.loading import load, place_of
@@ -72,7 +73,10 @@ class FileOperator:
         return adapted
 
     def call_by_name(self, available: Mapping[str, Any]) -> Any:
-        """Call the function with what it takes by name of `available`; raise OperatorFailed for what is not there."""
+        """Call the function with what it takes by name of `available`, and await it if it is async.
+
+        Raises OperatorFailed for what is not there, RuntimeError for a function that calls sys.exit.
+        """
         missing = sorted(self.function.required - available.keys())
         if missing:
             raise self.failed(f"takes {', '.join(missing)}, which these rows lack (they have: {', '.join(available)})")
@@ -81,7 +85,7 @@ class FileOperator:
             if self.function.takes_any
             else {name: value for name, value in available.items() if name in self.function.by_name}
         )
-        return self._loaded(**taken)
+        return finished(lambda: self._loaded(**taken))
 
     def failed(self, what: str) -> OperatorFailed:
         """Return the error of a function that did something wrong, such as "returned 3 numbers for 4 completions"."""
@@ -132,8 +136,10 @@ def _is_plain(slot: Slot, function: Function, where: str) -> bool:
     needs_more = function.required - {CONFIG} - set(function.positional[: len(positions)])
     fits = given[: len(positions)] == positions and not needs_more
     full = f"({', '.join([*positions, '*', f'config: {slot.config.__name__}'])})"
-    if fits:
+    if fits and not function.is_async:
         return False
+    if fits:
+        raise InputError(f"{where}: {function.name} is async; an operator with this signature is a plain function")
     if slot.plain and function.config is None and (slot.plain.takes in function.by_name or function.takes_any):
         return True
     expected = f"{slot.plain.call}, or {full}" if slot.plain else full

@@ -23,6 +23,11 @@ class ScheduleConfig(Params):
     """Lowest learning rate of a falling schedule as a share of the peak."""
 
 
+LARGEST_RATES = {"match_rms_adamw": 0.1, "original": 1.0}
+"""Highest peak learning rates that can be meant: about 30 times what is usual for the smallest models, 3e-3 of AdamW
+and of Muon with its scale, .03 of Muon with its original one. Larger models take less."""
+
+
 class OptimizerConfig(ScheduleConfig):
     """Which optimiser updates the weights, and how."""
 
@@ -41,6 +46,17 @@ class OptimizerConfig(ScheduleConfig):
     section 2.2), or sqrt(max(1, rows / columns)) of Jordan's original."""
     clip_norm: float | None = Field(default=1.0, gt=0)
     """Largest norm of the whole gradient; null leaves it as it is."""
+
+    @model_validator(mode="after")
+    def _rate_can_be_meant(self) -> Self:
+        largest = LARGEST_RATES[self.muon_scale if self.name == "muon" else "match_rms_adamw"]
+        if self.peak_learning_rate > largest:
+            raise ValueError(
+                f"peak_learning_rate: {self.peak_learning_rate:g} is more than 30 times what {self.name} usually takes "
+                f"even for tiny models, and the training would diverge; write {largest:g} or less, such as 1.0e-3 for "
+                "a tiny model, 1.0e-5 for one of billions of parameters"
+            )
+        return self
 
 
 class SupervisedConfig(Params):

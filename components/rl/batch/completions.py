@@ -54,7 +54,7 @@ def columns(batch: Batch) -> dict[str, list[Any]]:
     groups = batch.group.tolist()
     items = [batch.prompts[groups[row]].item for row in rows]
     earlier = batch.earlier_turns or ((),) * batch.num_responses
-    pairs = [_exchange(item, (*earlier[row], batch.texts[row])) for item, row in zip(items, rows, strict=True)]
+    pairs = [exchange(item, (*earlier[row], batch.texts[row])) for item, row in zip(items, rows, strict=True)]
     names = dict.fromkeys(name for item in items for name in item.data if name not in (*OWN, SETTINGS))
     ids = [part.tolist() for part in batch.tokens.split(batch.lengths.tolist())]
     return {
@@ -94,8 +94,8 @@ def _checked(operator: FileOperator, values: Iterable[Any]) -> Iterable[float]:
             yield float(value)
 
 
-def _exchange(item: Any, turns: tuple[str, ...]) -> tuple[Any, Any]:
-    """Return prompt and completion of one trajectory."""
+def exchange(item: Any, turns: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return prompt and completion of one trajectory: texts, or lists of messages for a conversation."""
     if not item.messages:
         return item.prompt, turns[-1]
     whole = [_plain(message) for message in filled(item.messages, turns)]

@@ -72,7 +72,7 @@ def test_an_unknown_function_gets_the_nearest_name() -> None:
     with pytest.raises(InputError, match="no function 'brevty' at its top level; did you mean 'brevity'"):
         bound(REWARD, "def brevity(completions): ...", "brevty")
     with pytest.raises(InputError, match="f is async"):
-        bound(REWARD, "async def f(completions): ...")
+        bound(REWARD, "async def f(batch, context, *, config: RewardConfig): ...")
     with pytest.raises(InputError, match="f is a class"):
         bound(REWARD, "class f: ...")
 

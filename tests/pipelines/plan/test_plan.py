@@ -144,7 +144,7 @@ def test_a_change_reruns_what_depends_on_it_and_says_why(store: Store) -> None:
         "rl": "run: parameter steps: 80 -> 81",
         "after": "run: input model: made by rl, which will run",
     }
-    sft = outlook(store, plan("stages.sft.with.optimizer={name: muon, peak_learning_rate: 0.5}", "stages.sft.seed=8"))
+    sft = outlook(store, plan("stages.sft.with.optimizer={name: muon, peak_learning_rate: 0.05}", "stages.sft.seed=8"))
     assert sft["sft"] == (
         "run: parameter optimizer.name: adamw -> muon; parameter optimizer.peak_learning_rate: 0.001 -> 0.5; "
         "seed 7 -> 8"
