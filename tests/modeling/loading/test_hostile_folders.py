@@ -131,6 +131,8 @@ def test_no_call_of_the_product_lets_code_run() -> None:
             for node in ast.walk(ast.parse(text)) if "from_pretrained" in text else ():
                 if not (isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "from_pretrained"):
                     continue
+                if ast.unparse(node.func).startswith("PeftModel."):  # loads weights into a model that is there
+                    continue
                 if '"trust_remote_code": False' in ast.unparse(node).replace("'", '"'):
                     continue
                 given = {word.arg: word.value for word in node.keywords}.get("trust_remote_code")
