@@ -7,7 +7,7 @@ import re
 import unicodedata
 from fractions import Fraction
 
-from components.tasks.numbers import parse_number
+from components.tasks.verifiers.numeric import parse_number
 
 MAX_TRIES = 20
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
