@@ -36,6 +36,8 @@ class Plain:
     """The argument by which it is recognised."""
     adapter: str
     """Lazy "module:function" target: takes the file's operator and returns a function with the slot's own signature."""
+    also: str | None = None
+    """The parameter that functions written for another tool take in its place."""
 
 
 @dataclass(frozen=True, kw_only=True)

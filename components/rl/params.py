@@ -125,7 +125,9 @@ class RLParams(Params):
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         check_phases(self.phases, given_steps=self.steps if "steps" in self.model_fields_set else None)
-        check_groups(self)
+        for phase in self.phases or (None,):
+            size = phase.group_size if phase and phase.group_size is not None else self.group_size
+            check_groups(size, self.slots(phase), f"phase {phase.name}: " if phase else "")
         operators = list(self.operators())
         if self.labels == "ignored":
             check_ignored(operators)

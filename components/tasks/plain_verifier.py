@@ -29,7 +29,7 @@ def adapt(operator: FileOperator) -> Callable[..., Verdict]:
     def verifier(item: Item, response: str, *, config: Params) -> Verdict:
         """Judge a response. One on which the function raises is wrong if the function can judge the item's answer."""
         try:
-            returned = operator.call_by_name(columns(item, response))
+            returned = operator.call_by_name(_taken(operator, item, response))
         except PosttrainError:
             raise
         except Exception as error:
@@ -46,13 +46,31 @@ def columns(item: Item, response: str) -> dict[str, Any]:
     return {**own, "id": item.id, "domain": item.domain, "prompt": prompt, "answer": item.answer, "response": response}
 
 
+def _taken(operator: FileOperator, item: Item, response: str) -> dict[str, Any]:
+    """Return the columns, with verl's names for a function that takes its `solution_str`.
+
+    Source: verl's `compute_score(data_source, solution_str, ground_truth, extra_info=None)`; its data_source is the
+    row's column of that name, else the domain, and extra_info the column, else all further columns.
+    """
+    known = columns(item, response)
+    if "solution_str" not in operator.function.by_name:
+        return known
+    further = {name: value for name, value in item.data.items() if name != SETTINGS}
+    defaults = {"data_source": item.domain, "ground_truth": item.answer, "extra_info": further}
+    return {**defaults, **known, "solution_str": response}
+
+
 def as_verdict(operator: FileOperator, returned: Any) -> Verdict:
     """Return the verdict that a value means: true or 1 is right, false or 0 wrong, between them partial credit.
 
-    Raises OperatorFailed for anything but a boolean, a number from 0 to 1, or a Verdict.
+    Raises OperatorFailed for anything but a boolean, a number from 0 to 1, a dict with one at "score", or a Verdict.
     """
     if isinstance(returned, Verdict):
         return returned
+    if isinstance(returned, Mapping):
+        if "score" not in returned:
+            raise operator.failed('returned a dict without "score"')
+        returned = returned["score"]
     value = returned.tolist() if hasattr(returned, "tolist") else returned  # a number of numpy or torch
     if not isinstance(value, bool | int | float):
         raise operator.failed(f"returned {value!r:.60}, expected True, False or a number from 0 to 1")
@@ -71,7 +89,7 @@ def _broken(operator: FileOperator, item: Item, error: Exception) -> Verdict:
     """
     for form in FORMS:
         with suppress(Exception):
-            as_verdict(operator, operator.call_by_name(columns(item, form.format(item.answer))))
+            as_verdict(operator, operator.call_by_name(_taken(operator, item, form.format(item.answer))))
             return Verdict(Outcome.WRONG, _why(operator, error), raised=True)
     raise operator.raised(error, "on a response, and on the item's own answer too") from error
 

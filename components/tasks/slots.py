@@ -20,6 +20,7 @@ VERIFIER = Slot(
         call="(response, answer, **columns) -> True, False or a number from 0 to 1",
         takes="response",
         adapter="components.tasks.plain_verifier:adapt",
+        also="solution_str",
     ),
 )
 DEMONSTRATOR = Slot(

@@ -115,7 +115,7 @@ def _from_file(written: WrittenName) -> tuple[str, Slot]:
     where = f"{code.shown()}:{function.line}"
     if "completions" in function.by_name:
         return code.name(written.function), REWARD
-    if "response" in function.by_name:
+    if {"response", "solution_str"} & function.by_name:
         return code.name(written.function), VERIFIER
     if function.positional[:1] == ("batch",):
         raise InputError(

@@ -101,3 +101,18 @@ def test_curation_proves_it_on_the_answer_in_the_form_that_it_reads(body: str, r
     check = Verifiability(VerifiabilityConfig(), seed=0)
     draft = Candidate(id="c", domain="d", source=0, item=item(body))
     assert check.reject(draft) == reason
+
+
+@pytest.mark.parametrize(("returned", "score"), [("1.0", 1.0), ("{'score': 0.25, 'acc': False}", 0.25)])
+def test_verls_compute_score_runs_by_its_own_names(returned: str, score: float) -> None:
+    body = "assert (data_source, solution_str, ground_truth) == ('d', 'mine', '42') and extra_info['split'] == 'x'"
+    signature = "data_source, solution_str, ground_truth, extra_info=None"
+    verdict = verify(item(f"{body}\n    return {returned}", signature, split="x"), "mine")
+    assert verdict.score == score
+
+
+def test_sys_exit_in_a_verifier_is_a_wrong_verdict_with_its_line() -> None:
+    verdict = verify(item("if response == 'bad': __import__('sys').exit(3)\n    return True"), "bad")
+    assert verdict.outcome is Outcome.WRONG
+    assert "called sys.exit(3)" in verdict.detail
+    assert "check.py:2" in verdict.detail

@@ -140,7 +140,11 @@ def _is_plain(slot: Slot, function: Function, where: str) -> bool:
         return False
     if fits:
         raise InputError(f"{where}: {function.name} is async; an operator with this signature is a plain function")
-    if slot.plain and function.config is None and (slot.plain.takes in function.by_name or function.takes_any):
+    if (
+        slot.plain
+        and function.config is None
+        and ({slot.plain.takes, slot.plain.also} & function.by_name or function.takes_any)
+    ):
         return True
     expected = f"{slot.plain.call}, or {full}" if slot.plain else full
     raise InputError(f"{where}: {function.name} does not fit the slot {slot}: expected {expected}")

@@ -146,7 +146,7 @@ def test_a_change_reruns_what_depends_on_it_and_says_why(store: Store) -> None:
     }
     sft = outlook(store, plan("stages.sft.with.optimizer={name: muon, peak_learning_rate: 0.05}", "stages.sft.seed=8"))
     assert sft["sft"] == (
-        "run: parameter optimizer.name: adamw -> muon; parameter optimizer.peak_learning_rate: 0.001 -> 0.5; "
+        "run: parameter optimizer.name: adamw -> muon; parameter optimizer.peak_learning_rate: 0.001 -> 0.05; "
         "seed 7 -> 8"
     )
     assert sft["rl"] == "run: input model: made by sft, which will run"
