@@ -24,7 +24,7 @@ from components.modeling.loading.router_loss import router_loss
 from components.modeling.loading.steering import steering
 from components.modeling.models.folder import load_tokenizer, padding_id, read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
-from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
+from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights, say_untied
 from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.models.session import Session
 from components.modeling.packing.packed import Packed
@@ -83,6 +83,9 @@ class TransformersPolicy(Policy):
         model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, use_safetensors=True, **packed)
         if packed:
             save_unpacked(model)
+        embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+        if embedding is not None and head is not None and embedding.weight is not head.weight:
+            say_untied(model)  # a differing head under the flag is loaded apart
         if lora is not None and lora.bits is not None:
             pack_layers(layers_of(model), device)
         return cls(model.to(device), config, load_tokenizer(folder), lora, read_generation_config(folder))

@@ -14,6 +14,7 @@ from components.modeling.models.folder import read_config
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
+from components.modeling.models.stored_weights import with_own_head
 from components.modeling.native.adapters import why_not_adapted
 from components.modeling.native.checkpoints.config import why_not_native
 
@@ -53,6 +54,7 @@ def load_policy(
     if backend == "native" or (backend == "auto" and obstacle is None):
         from components.modeling.native.native_policy import NativePolicy
 
+        config = with_own_head(folder, config)
         return NativePolicy.load(folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded)
     from components.modeling.loading.hosted import TransformersPolicy
 

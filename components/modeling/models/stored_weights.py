@@ -12,6 +12,7 @@ from torch import Tensor
 
 from components.contract.errors import InputError
 
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 INDEX = "model.safetensors.index.json"
 
 
@@ -37,3 +38,17 @@ class StoredWeights(Mapping[str, Tensor]):
 
     def __len__(self) -> int:
         return len(self._file_of)
+
+
+def with_own_head(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return config.json with `tie_word_embeddings` false where the folder has a head that differs from its embedding.
+
+    transformers loads both then, whatever the flag says ("we will NOT tie them").
+    """
+    files = (folder / INDEX).is_file() or (folder / "model.safetensors").is_file()
+    if not config.get("tie_word_embeddings", True) or not files:
+        return config
+    weights = StoredWeights(folder)
+    if HEAD not in weights or EMBEDDING not in weights or weights[HEAD].equal(weights[EMBEDDING]):
+        return config
+    return {**config, "tie_word_embeddings": False}
