@@ -37,7 +37,9 @@ FREE = frozenset(
 """Keys of a config.json in which models of one architecture may differ: the result has the first model's."""
 WINDOW = ("sliding_window", "max_window_layers")
 """Keys that say nothing where `use_sliding_window` is false."""
-HEAD = "lm_head.weight"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
+CHUNK_BYTES = 1 << 24
+"""Most bytes of two tensors that are compared at a time."""
 SHOWN = 60
 """Most characters of a value that an error shows."""
 
@@ -67,13 +69,30 @@ def check_agreement(models: Sequence[Named], *, same_tokenizer: bool = True) -> 
 
 
 def weights_of(folder: Path) -> dict[str, Stored]:
-    """Return the tensors of a folder; an output matrix that is tied to the embedding is left out."""
+    """Return the tensors of a folder; an output matrix that is tied to the embedding is left out.
+
+    One that differs from it stays whatever the config's flag says: transformers loads both then.
+    """
     tensors = read_headers(folder, MERGED)
     if not tensors:
         raise InputError(f"{folder} has no tensors")
-    if is_tied(_read_json(folder / CONFIG)) and len(tensors) > 1:
+    head, embedding = tensors.get(HEAD), tensors.get(EMBEDDING)
+    apart = head is not None and embedding is not None and not _same_bytes(head, embedding)
+    if is_tied(_read_json(folder / CONFIG)) and len(tensors) > 1 and not apart:
         tensors.pop(HEAD, None)
     return tensors
+
+
+def _same_bytes(first: Stored, second: Stored) -> bool:
+    if (first.dtype, first.shape) != (second.dtype, second.shape):
+        return False
+    with first.path.open("rb") as ours, second.path.open("rb") as theirs:
+        ours.seek(first.begin)
+        theirs.seek(second.begin)
+        for left in range(first.size, 0, -CHUNK_BYTES):
+            if ours.read(min(left, CHUNK_BYTES)) != theirs.read(min(left, CHUNK_BYTES)):
+                return False
+    return True
 
 
 def is_tied(config: Mapping[str, Any]) -> bool:

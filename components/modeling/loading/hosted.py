@@ -25,7 +25,7 @@ from components.modeling.loading.steering import steering
 from components.modeling.models.finite import check_finite
 from components.modeling.models.folder import load_tokenizer, padding_id, read_config, read_generation_config
 from components.modeling.models.hosted_weights import layers_of, named_weights
-from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights
+from components.modeling.models.lora import LoraConfig, add_adapters, merged_weights, say_untied
 from components.modeling.models.policy import Gather, Policy, held
 from components.modeling.models.session import Session
 from components.modeling.packing.packed import Packed
@@ -87,6 +87,9 @@ class TransformersPolicy(Policy):
         check_finite(model, folder)
         if packed:
             save_unpacked(model)
+        embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+        if embedding is not None and head is not None and embedding.weight is not head.weight:
+            say_untied(model)  # a differing head under the flag is loaded apart
         if lora is not None and lora.bits is not None:
             pack_layers(layers_of(model), device)
         return cls(model.to(device), config, load_tokenizer(folder), lora, read_generation_config(folder))

@@ -16,6 +16,7 @@ from components.modeling.models.folder import refusing
 from components.modeling.models.lora import LoraConfig
 from components.modeling.models.model_config import ModelConfig
 from components.modeling.models.policy import Policy
+from components.modeling.models.stored_weights import with_own_head
 from components.modeling.native.adapters import why_not_adapted
 from components.modeling.native.checkpoints.config import why_not_native
 
@@ -56,6 +57,7 @@ def load_policy(
         from components.modeling.native.native_policy import NativePolicy
 
         with refusing(f"{folder} cannot be loaded"):
+            config = with_own_head(folder, config)
             policy: Policy = NativePolicy.load(
                 folder, config, device=device, dtype=torch_dtype(dtype), lora=lora, sharded=sharded
             )

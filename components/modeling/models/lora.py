@@ -61,6 +61,7 @@ def add_adapters(model: PreTrainedModel, config: LoraConfig) -> PeftModel:
     import torch
 
     modules, parameters = _targets(model, config.target_modules)
+    _untie(model, modules)
     settings = peft.LoraConfig(
         r=config.rank,
         lora_alpha=config.alpha,
@@ -100,6 +101,30 @@ def _targets(model: PreTrainedModel, wanted: tuple[str, ...]) -> tuple[list[str]
             f" (its linear layers: {', '.join(sorted(linear))})"
         )
     return list(targets), sorted(stacked) if EXPERTS in wanted else []
+
+
+def _untie(model: PreTrainedModel, targets: Iterable[str]) -> None:
+    """Give a tied model a head of its own where an adapter makes head and embedding differ; its config says so.
+
+    The adapter of one would otherwise be lost, or change the other, when they are saved as one matrix.
+    """
+    from torch import nn
+
+    embedding, head = model.get_input_embeddings(), model.get_output_embeddings()
+    if embedding is None or head is None or head.weight is not embedding.weight:
+        return
+    names = {name.rpartition(".")[2] for name, part in model.named_modules() if part is embedding or part is head}
+    if not names & set(targets):
+        return
+    head.weight = nn.Parameter(embedding.weight.detach().clone(), requires_grad=False)
+    say_untied(model)
+
+
+def say_untied(model: PreTrainedModel) -> None:
+    """Write into a model's config that its head is a matrix of its own, so that readers of its folder do not tie it."""
+    for config in (model.config, model.config.get_text_config()):
+        config.tie_word_embeddings = False
+    model.all_tied_weights_keys = {}
 
 
 def merged_weights(model: PeftModel) -> dict[str, Tensor]:

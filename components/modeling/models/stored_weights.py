@@ -9,7 +9,9 @@ from typing import Any
 from safetensors import safe_open
 from torch import Tensor
 
-from components.contract.model_folders.headers import weight_files
+from components.contract.model_folders.headers import INDEX, weight_files
+
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 
 
 class StoredWeights(Mapping[str, Tensor]):
@@ -34,3 +36,17 @@ class StoredWeights(Mapping[str, Tensor]):
     def file_of(self, name: str) -> str:
         """Return the name of the file that holds a tensor."""
         return self._file_of[name][0]
+
+
+def with_own_head(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return config.json with `tie_word_embeddings` false where the folder has a head that differs from its embedding.
+
+    transformers loads both then, whatever the flag says ("we will NOT tie them").
+    """
+    files = (folder / INDEX).is_file() or (folder / "model.safetensors").is_file()
+    if not config.get("tie_word_embeddings", True) or not files:
+        return config
+    weights = StoredWeights(folder)
+    if HEAD not in weights or EMBEDDING not in weights or weights[HEAD].equal(weights[EMBEDDING]):
+        return config
+    return {**config, "tie_word_embeddings": False}

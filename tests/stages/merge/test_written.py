@@ -139,6 +139,20 @@ def test_a_tied_matrix_that_is_stored_twice_is_kept_once(tmp_path: Path) -> None
     assert set(found) == {"model.embed_tokens.weight"} and float(found["model.embed_tokens.weight"][0, 0]) == 2.0
 
 
+def test_a_head_that_differs_under_the_tie_flag_is_merged(tmp_path: Path) -> None:
+    embedding, config = torch.ones(3, 4), {"tie_word_embeddings": True}
+    first, second = (
+        write_model(
+            tmp_path / str(times),
+            {"model.embed_tokens.weight": embedding, "lm_head.weight": times * embedding},
+            config=config,
+        )
+        for times in (3, 5)
+    )
+    found = read_model(merge(tmp_path / "merge", [first, second], merger="linear").outputs["model"])
+    assert float(found["lm_head.weight"][0, 0]) == 4.0 and float(found["model.embed_tokens.weight"][0, 0]) == 1.0
+
+
 def test_a_full_disk_is_told_and_leaves_no_file(tmp_path: Path) -> None:
     (tmp_path / ".model.safetensors.part").symlink_to("/dev/full")
     planned = Planned("a", "F32", (1 << 20,))
