@@ -12,13 +12,13 @@ from components.contract.operators import OperatorSpec
 from components.tasks.answers import extract_answer
 from components.tasks.conversations import read_conversation
 from components.tasks.item import UNLABELLED
+from components.tasks.numbers import parse_number
 from components.tasks.shapes.convert import converted
 from components.tasks.shapes.shape import Shape
 from components.tasks.shapes.values import at
 from components.tasks.source import SourceRow
 from components.tasks.table_values import checked_text, row_answers
 from components.tasks.tables import ALIASES
-from components.tasks.verifiers.numeric import parse_number
 from components.tasks.verify import SETTINGS
 from components.tasks.weights import WEIGHT, checked_weight
 

@@ -49,7 +49,7 @@ class StoredDecoder:
         """Return one layer's weights, read as those of a model of one layer and one token."""
         config = replace(self.decoder.whole_config, layers=1, windows=(), vocab_size=1, tie_embeddings=True)
         width, prefix = config.width, f"model.layers.{index}."
-        weights: dict[str, Tensor] = {EMBEDDING: torch.empty(1, width), NORM: torch.empty(width)}
+        weights: dict[str, Tensor] = {EMBEDDING: torch.zeros(1, width), NORM: torch.zeros(width)}
         for name in self._weights:
             if name.startswith(prefix):
                 weights[name.replace(prefix, "model.layers.0.", 1)] = self._weights[name]

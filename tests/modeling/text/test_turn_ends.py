@@ -206,10 +206,10 @@ def test_ends_that_the_model_cannot_have_are_refused(tmp_path: Path) -> None:
     tokenizer = save_model(QWEN_BASE, tmp_path)
     path = tmp_path / "generation_config.json"
     path.write_text('{"eos_token_id": "</s>"}')
-    with pytest.raises(InputError, match="give token ids"):
+    with pytest.raises(InputError, match=r"generation_config\.json: eos_token_id is '</s>', not a token's number"):
         load_policy(tmp_path)
     path.write_text("{")
-    with pytest.raises(InputError, match=r"generation_config.json is not JSON"):
+    with pytest.raises(InputError, match=r"generation_config.json cannot be read as JSON"):
         load_policy(tmp_path)
     path.write_text('{"eos_token_id": [-1]}')
     assert len(load_policy(tmp_path).eos_ids) == 2

@@ -18,6 +18,7 @@ import pytest
 from components.contract import plug_ins, registry
 from components.contract.errors import InputError
 from pipelines.cli import main
+from tests.support.one_tensor import write_one_tensor
 from tests.support.toy_command import PLUGIN, ROOT, Command, toy_command
 
 CHAIN = """\
@@ -159,8 +160,9 @@ def test_an_end_or_a_half_that_fails_is_told(toy: Command, good: Path, tmp_path:
 
 def test_data_that_a_recorded_run_read_is_a_difference(toy: Command, tmp_path: Path) -> None:
     (tmp_path / "start").mkdir()
-    for name in ("config.json", "tokenizer.json", "model.safetensors"):
+    for name in ("config.json", "tokenizer.json"):
         (tmp_path / "start" / name).write_text("{}")
+    write_one_tensor(tmp_path / "start" / "model.safetensors")
     (tmp_path / "start" / "model.json").write_text("7")
     text = (
         CHAIN.replace("start.model}", "./start}")

@@ -10,6 +10,7 @@ import pytest
 from pipelines.cli import main
 from pipelines.recipe.recipe import load_recipe
 from pipelines.templates.new import TEMPLATES
+from tests.support.one_tensor import write_one_tensor
 
 
 @pytest.fixture(autouse=True)
@@ -182,9 +183,9 @@ def test_a_folder_that_is_no_model_is_refused(capsys: pytest.CaptureFixture[str]
     code, _, err = run(capsys, "validate", "mine.yaml")
     assert code == 2
     assert "mine.yaml:12:" in err and "config.json and weights in .safetensors and a tokenizer" in err
-    for name in ("model.safetensors", "tokenizer.json"):
-        (Path("empty") / name).touch()
-    (Path("empty") / "config.json").write_text("{}")
+    for name in ("tokenizer.json", "config.json"):
+        (Path("empty") / name).write_text("{}")
+    write_one_tensor(Path("empty") / "model.safetensors")
     assert run(capsys, "validate", "mine.yaml")[0] == 0
 
 

@@ -21,7 +21,7 @@ stages:
 @pytest.mark.parametrize("here", [".", "fm"])
 @pytest.mark.parametrize(
     ("name", "text", "message"),
-    [("rows.txt", "{}", "{}: unknown format (known: "), ("rows.jsonl", "[1", "{}:1: ")],
+    [("rows.txt", "{}", "{}: unknown format; readable are "), ("rows.jsonl", "[1", "{}:1: ")],
 )
 def test_a_path_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, here: str, name: str, text: str, message: str

@@ -9,7 +9,7 @@ from pipelines.plan.plan import build_plan
 from tests.pipelines.writing import load, messages
 
 RECIPE = """
-params: {lr: 100}
+params: {lr: 0.1}
 defaults: {on_alarm: stop}
 stages:
   data:
@@ -45,12 +45,12 @@ def test_alarms_call_parameters_what_set_calls_them(tmp_path: Path) -> None:
     assert found["base"].written["optimizer.warmup_steps"] == "stages.base.with.optimizer.warmup_steps"
     name = found["loop-1-rl"].written["optimizer.peak_learning_rate"]
     assert name == "stages.loop.stages.rl.with.optimizer.peak_learning_rate"
-    changed = jobs(tmp_path, RECIPE, f"{name}=0.5")["loop-1-rl"]
-    assert changed.params["optimizer"]["peak_learning_rate"] == 0.5
+    changed = jobs(tmp_path, RECIPE, f"{name}=0.05")["loop-1-rl"]
+    assert changed.params["optimizer"]["peak_learning_rate"] == 0.05
 
 
 def test_a_plan_is_the_same_whatever_its_parameters_are_called(tmp_path: Path) -> None:
-    plain = RECIPE.replace('"${params.lr}"', "100")
+    plain = RECIPE.replace('"${params.lr}"', "0.1")
     digests = {build_plan(load(tmp_path, text), "s", "r").digest for text in (RECIPE, plain)}
     assert len(digests) == 1
 

@@ -133,11 +133,14 @@ def test_a_step_of_rl_learns_from_a_trained_judge(folder: Path, tmp_path: Path, 
     loop = loop_of(tmp_path / "policy", method="rloo", rewards=rewards, prompts_per_step=8, group_size=8)
     loop.further = {"judges": [open_judge(folder)]}
     before = loop.policies.trained.state()
-    metrics = loop.step()
-    assert metrics["judge_failed"] < 64 and math.isfinite(metrics["reward_judge"])
-    assert metrics["reward_mean"] == pytest.approx(metrics["reward_judge"])
-    after = loop.policies.trained.state()
-    assert any(not torch.equal(after[name], value) for name, value in before.items())
+    learned = False
+    for _ in range(5):  # a judge that calls every response of a step right teaches nothing in that step
+        metrics = loop.step()
+        assert metrics["judge_failed"] < 64 and math.isfinite(metrics["reward_judge"])
+        assert metrics["reward_mean"] == pytest.approx(metrics["reward_judge"])
+        after = loop.policies.trained.state()
+        learned |= any(not torch.equal(after[name], value) for name, value in before.items())
+    assert learned
 
 
 def test_no_special_token_of_the_judge_is_in_a_request(folder: Path) -> None:

@@ -111,15 +111,15 @@ def test_a_step_of_rl_learns_from_a_real_reward_model(folder: Path) -> None:
     assert any(not torch.equal(after[name], value) for name, value in before.items())
 
 
-def test_a_broken_reward_model_fails_every_verification(folder: Path, tmp_path: Path) -> None:
+def test_a_reward_model_that_is_not_finite_is_refused_by_name(folder: Path, tmp_path: Path) -> None:
     policy = load_policy(folder / "policy")
     network = RewardNetwork(policy, Layout())
     with torch.no_grad():
         network.head.weight.fill_(torch.nan)
     policy.save(tmp_path / "scorer")
     model = LocalRewardModel("rm.model", tmp_path / "scorer", device="cpu", dtype="float32")
-    found, metrics = reward(answers(["x", "y"]), [model])
-    assert bool(found.isnan().all()) and metrics == {"scorer_failed": 2.0}
+    with pytest.raises(InputError, match=r"score\.weight has \d+ of \d+ weights that are NaN or infinite"):
+        reward(answers(["x", "y"]), [model])
 
 
 def test_too_long_texts_are_not_scored(folder: Path) -> None:

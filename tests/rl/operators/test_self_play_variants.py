@@ -205,7 +205,7 @@ def test_a_real_policy_agrees_with_counting() -> None:
     tokens = encode_prompts(tokenizer, [item.prompt for item in items])
     prompts = [Prompt(item, tuple(ids)) for item, ids in zip(items, tokens, strict=True)]
     told = context(group_size=8, collector=collector)
-    batch = operator("rollout", "self_play_variants", template=TEMPLATE, num_variants=4)(prompts, collector, told)
+    batch = operator("rollout", "self_play_variants", template=TEMPLATE, num_variants=24)(prompts, collector, told)
     outcomes = collector.outcomes(batch)
     rate_of: dict[tuple[str, str], float] = {}
     for at, prompt in enumerate(batch.prompts):

@@ -148,6 +148,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
         "hf": {"dataset": "owner/name"},
         "s3": {"path": "s3://bucket/rows.jsonl"},
         "jsonl": {"path": str(rows)},
+        "file": {"path": str(rows)},
         "parquet": {"path": str(rows)},
         "preferences": {"path": str(rows)},
         "rules": {"accepts": [{"rules": ["copy"]}]},
@@ -183,6 +184,7 @@ def test_every_source_and_demonstrator_joins_where_it_is_chosen_and_nowhere_else
     chosen |= {("demonstrator", experts[slot, name])} if (slot, name) in experts else set()
     chosen |= {("mixture", "declared")}
     chosen |= {("verifier", "exact")} if name in ("hf", "s3", "jsonl", "parquet") else set()
+    chosen |= {("verifier", "numeric")} if name == "file" else set()  # all of its no answers are numbers
     share = {"source": source, "demonstrators": [{"demonstrator": spec}] if slot == "demonstrator" else []}
     params = {"kind": "demonstrations", "size": 1, "verifiability": False, "sources": [share]}
     curate = components().get("curate")

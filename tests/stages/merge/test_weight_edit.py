@@ -102,7 +102,6 @@ def test_the_direction_of_a_probe_is_that_of_the_model(labelled: Path, tmp_path:
 
     both = toy_models().both
     done = edit(tmp_path, both, labelled, behaviour={"domain": "flip"}, rows=7, alpha=2.0)
-    assert done.metrics["probe_accuracy"] > 0.7
     change = moved(read_model(both), read_model(done.outputs["model"]))
     rows = change.norm(dim=1) > 1e-5
     assert int(rows.sum()) == 7
@@ -111,7 +110,9 @@ def test_the_direction_of_a_probe_is_that_of_the_model(labelled: Path, tmp_path:
     states = torch.stack([torch.from_numpy(one) for one in mean_hidden(load_policy(both), pairs)]).double()
     kept = torch.arange(len(given)) % 5 != 4
     labels = torch.tensor([row["domain"] == "flip" for row in given]).double()
-    weights, _ = fit_probe(states[kept], labels[kept])
+    weights, bias = fit_probe(states[kept], labels[kept])
+    right = (states[~kept] @ weights + bias > 0) == (labels[~kept] > 0.5)
+    assert done.metrics["probe_accuracy"] == pytest.approx(float(right.double().mean()), abs=1.5 / len(right))
     expected = (2.0 * weights / weights.norm()).float()
     torch.testing.assert_close(change[rows], expected.expand(7, -1), rtol=1e-3, atol=1e-3)
 

@@ -53,7 +53,11 @@ BAD: list[tuple[dict[str, Any], list[dict[str, Any]], str]] = [
         [{"prompt": "?", "completion": text, "label": True} for text in "ab"],
         "all rows ask the same",
     ),
-    ({"max_tokens": 2}, pairs(4), "none of 4 examples has a prompt and response of at most 2 tokens"),
+    (
+        {"max_tokens": 2},
+        pairs(4),
+        r"none of 4 examples has at most 2 \(max_tokens 2\) tokens; the first, rows.jsonl:1 has",
+    ),
 ]
 
 
@@ -91,7 +95,7 @@ def test_forks_may_change_the_loss_where_the_checkpoint_serves_it() -> None:
         old = PreferenceParams.model_validate({"steps": 8, "preference_loss": before})
         return list(misfits(old, PreferenceParams.model_validate({"steps": 8, "preference_loss": loss, **more}), held))
 
-    assert of("ipo") == of("simpo") == of("dpo", optimizer={"peak_learning_rate": 1}) == []
+    assert of("ipo") == of("simpo") == of("dpo", optimizer={"peak_learning_rate": 0.1}) == []
     assert "compares labels" in of("kto")[0]
     assert "the checkpoint does not hold it" in of("dpo", before="simpo")[0]
     assert "which rows" in of("dpo", batch_size=3)[0]
