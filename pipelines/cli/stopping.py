@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 from types import FrameType
@@ -26,8 +27,14 @@ def stop_once() -> None:
         nonlocal stopping
         if not stopping:
             stopping = True
+            atexit.register(_ignore)  # Python drops its handlers while it ends, and one more would kill it then
             raise KeyboardInterrupt
         os.write(2, STOPPING)  # print may be under way in the code that this interrupts
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, stop)
+
+
+def _ignore() -> None:
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
