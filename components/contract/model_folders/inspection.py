@@ -47,7 +47,8 @@ def read_model_config(folder: Path) -> dict[str, Any]:
         if (folder / ADAPTER_CONFIG).is_file():
             raise InputError(
                 f"{folder} is an adapter, not a whole model ({ADAPTER_CONFIG} and no {CONFIG}): merge it into its "
-                f"base{_base_of(folder)} first, with peft's merge_and_unload(), and give the folder that it saves"
+                f"base{_base_of(folder)} first, as a recipe does whose input `model` names it, or with peft's "
+                "merge_and_unload()"
             )
         others = sorted(file.name for file in folder.glob("*") if file.suffix in PICKLED)
         instead = f", and its weights are pickled ({others[0]}), which are refused" if others else ""

@@ -116,6 +116,11 @@ def _untie(model: PreTrainedModel, targets: Iterable[str]) -> None:
     names = {name.rpartition(".")[2] for name, part in model.named_modules() if part is embedding or part is head}
     if not names & set(targets):
         return
+    print(
+        "lora: head and embedding were one matrix; with an adapter on one of them they are two, and config.json of "
+        "what is saved says so (tie_word_embeddings: false)",
+        flush=True,
+    )
     head.weight = nn.Parameter(embedding.weight.detach().clone(), requires_grad=False)
     say_untied(model)
 
