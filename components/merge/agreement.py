@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from components.contract.errors import InputError
-from components.contract.model_folders.headers import MERGED, Stored, read_headers
+from components.contract.model_folders.headers import EMBEDDING, HEAD, MERGED, Stored, read_headers
 
 CONFIG, TOKENIZER = "config.json", "tokenizer.json"
 VOCABULARIES = ("tokenizer.model", "vocab.json", "vocab.txt", "merges.txt")
@@ -37,7 +37,6 @@ FREE = frozenset(
 """Keys of a config.json in which models of one architecture may differ: the result has the first model's."""
 WINDOW = ("sliding_window", "max_window_layers")
 """Keys that say nothing where `use_sliding_window` is false."""
-HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
 CHUNK_BYTES = 1 << 24
 """Most bytes of two tensors that are compared at a time."""
 SHOWN = 60

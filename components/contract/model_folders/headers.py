@@ -17,6 +17,8 @@ from components.contract.model_folders.json_files import MOST_TOKENIZER_BYTES, r
 
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
+HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
+"""Names of the output matrix and of the embedding, which may be one."""
 PICKLED = (".bin", ".pt", ".pth", ".pkl", ".ckpt")
 LENGTH_BYTES = 8
 MOST_HEADER_BYTES = 100_000_000

@@ -9,9 +9,7 @@ from typing import Any
 from safetensors import safe_open
 from torch import Tensor
 
-from components.contract.model_folders.headers import INDEX, weight_files
-
-HEAD, EMBEDDING = "lm_head.weight", "model.embed_tokens.weight"
+from components.contract.model_folders.headers import EMBEDDING, HEAD, weight_files
 
 
 class StoredWeights(Mapping[str, Tensor]):
@@ -43,8 +41,7 @@ def with_own_head(folder: Path, config: Mapping[str, Any]) -> Mapping[str, Any]:
 
     transformers loads both then, whatever the flag says ("we will NOT tie them").
     """
-    files = (folder / INDEX).is_file() or (folder / "model.safetensors").is_file()
-    if not config.get("tie_word_embeddings", True) or not files:
+    if not config.get("tie_word_embeddings", True):
         return config
     weights = StoredWeights(folder)
     if HEAD not in weights or EMBEDDING not in weights or weights[HEAD].equal(weights[EMBEDDING]):

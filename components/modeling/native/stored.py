@@ -9,12 +9,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from components.contract.model_folders.headers import EMBEDDING
 from components.modeling.models.finite import check_finite
 from components.modeling.models.stored_weights import StoredWeights
 from components.modeling.native.checkpoints.weights import import_weights
 from components.modeling.native.decoder import Decoder
 
-EMBEDDING, NORM = "model.embed_tokens.weight", "model.norm.weight"
+NORM = "model.norm.weight"
 
 
 class StoredDecoder:

@@ -187,9 +187,8 @@ class Follower:
                 kind, facts = EVENTS.get(state.word, "finished"), self._facts(run_id, job.stage, state)
             if state.word == FAILED and (move := asked(self._store, run_id)):
                 kind, facts = "left", facts | {"error": words(move)}
-            self._shown[job.stage] = (
-                state  # once the store has answered: a stage whose facts are missing is shown again
-            )
+            # Only once the store has answered: a stage whose facts are missing is shown again.
+            self._shown[job.stage] = state
             self._view.event({"event": kind, "stage": job.stage, **facts})
 
     def _show_alarms(self, run_id: str, stage: str) -> None:
@@ -222,10 +221,11 @@ class Follower:
         asking = [job for job in self._plan.jobs if self._word(job) == ASKING]
         for job in asking:
             if job.stage not in self._asked:
-                self._asked.add(job.stage)
                 answer = self._view.ask(job)
                 if answer is not None:
                     self._orchestrator.answer(job.stage, approved=answer)
+                self._asked.add(job.stage)  # an answer that did not arrive is asked for again
+                if answer is not None:
                     return False
         # stages behind an open question or a failed stage cannot proceed
         held: set[str] = set()

@@ -166,6 +166,29 @@ def test_a_person_who_is_here_answers_in_airflow(followed: Followed) -> None:
     assert followed.api.sent == [("PATCH", question, {"chosen_options": ["Approve"], "params_input": {}})]
 
 
+def test_an_answer_that_does_not_reach_airflow_is_asked_for_again(followed: Followed) -> None:
+    followed.do("base")
+    followed.do("other")
+    followed.set(**{"asked.approve": "awaiting_input"})
+    question = f"{PATH}/taskInstances/asked.approve/-1/hitlDetails"
+    followed.api.answers[question] = {}
+    asked: list[str] = []
+
+    def ask(job: Job) -> bool | None:
+        asked.append(job.stage)
+        if len(asked) == 1:
+            followed.api.broken.append(503)  # the request with the answer
+        else:
+            followed.set(**{"asked.approve": "success"})
+            followed.end("failed")
+        return True
+
+    followed.ask = ask  # type: ignore[method-assign]
+    assert followed.follow()[1] == "failed"
+    assert asked == ["asked", "asked"]
+    assert followed.api.sent[-1] == ("PATCH", question, {"chosen_options": ["Approve"], "params_input": {}})
+
+
 def test_what_the_first_task_refused_is_the_command_s_error(followed: Followed) -> None:
     followed.set(**{"run.plan": "failed"})
     with pytest.raises(
